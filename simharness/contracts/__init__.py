@@ -1,0 +1,1 @@
+"""Frozen data and Protocols that cross a boundary (§3.2). Holds no implementation."""

@@ -1,0 +1,175 @@
+"""The closed catalogue of assertions (§10.1) and the verdict form (§10.2)."""
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+
+class _Assertion(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """One assertion of a scenario."""
+
+
+class AllAliveAt(_Assertion, frozen=True, kw_only=True, tag="all_alive_at"):
+    """At `at_ns` every named peer holds every other named peer Alive."""
+
+    at_ns: int
+    peers: tuple[str, ...]
+
+
+class AllAliveThroughout(_Assertion, frozen=True, kw_only=True, tag="all_alive_throughout"):
+    """In the whole window every named peer holds every other named peer Alive."""
+
+    window_start_ns: int
+    window_end_ns: int
+    peers: tuple[str, ...]
+
+
+class ConvergenceAfter(_Assertion, frozen=True, kw_only=True, tag="convergence_after"):
+    """Within `within_ns` after `after_ns` the named peers agree on the state of everybody (ruling V5)."""
+
+    after_ns: int
+    within_ns: int
+    peers: tuple[str, ...]
+
+
+class NoFlapWhileProbesOk(_Assertion, frozen=True, kw_only=True, tag="no_flap_while_probes_ok"):
+    """Nobody takes `peer` Suspect, Alive, Suspect while probes succeed both ways (ruling V4)."""
+
+    peer: str
+    window_start_ns: int
+    window_end_ns: int
+
+
+class NoDeadWhenProbesOk(_Assertion, frozen=True, kw_only=True, tag="no_dead_when_probes_ok"):
+    """Nobody takes `peer` Dead while probes succeed both ways (ruling V4)."""
+
+    peer: str
+    window_start_ns: int
+    window_end_ns: int
+
+
+class SelfIncarnationBounded(_Assertion, frozen=True, kw_only=True, tag="self_incarnation_bounded"):
+    """The incarnation that `peer` gives itself never exceeds `max_value` (ruling V7)."""
+
+    peer: str
+    max_value: int
+
+
+class MessageSizeBounded(_Assertion, frozen=True, kw_only=True, tag="message_size_bounded"):
+    """No sent message of the kind has a payload above `max_bytes`. The kind is a type tag or its last part (ruling B11)."""
+
+    message_kind: str
+    max_bytes: int
+
+
+class DeadPeerResurrectsWithin(_Assertion, frozen=True, kw_only=True, tag="dead_peer_resurrects_within"):
+    """Whoever held `peer` Dead up to after + within holds it Alive then."""
+
+    peer: str
+    after_ns: int
+    within_ns: int
+
+
+class EventCount(_Assertion, frozen=True, kw_only=True, tag="event_count"):
+    """The run holds between `min` and `max` events of the kind (of one peer, if named)."""
+
+    event_kind: str
+    min: int | None = None
+    max: int | None = None
+    peer: str | None = None
+
+
+class EventRate(_Assertion, frozen=True, kw_only=True, tag="event_rate"):
+    """No half-open window of `window_ns` that starts at an event of the kind holds more than `max_per_window`."""
+
+    event_kind: str
+    window_ns: int
+    max_per_window: int
+
+
+class RelayQueueDepthBounded(_Assertion, frozen=True, kw_only=True, tag="relay_queue_depth_bounded"):
+    """In the window (default: the run) the relay never holds more than `max_bytes`."""
+
+    relay: str
+    max_bytes: int
+    window_start_ns: int | None = None
+    window_end_ns: int | None = None
+
+
+class WorkerAliveThroughout(_Assertion, frozen=True, kw_only=True, tag="worker_alive_throughout"):
+    """The stage `peer` is Running in the whole window, both ends included."""
+
+    peer: str
+    window_start_ns: int
+    window_end_ns: int
+
+
+class NameResolvesWithin(_Assertion, frozen=True, kw_only=True, tag="name_resolves_within"):
+    """Every observer shows `name` in a snapshot of [from, from + within]."""
+
+    name: str
+    observers: tuple[str, ...]
+    within_ns: int
+    from_ns: int
+
+
+class PeerDetectedDeadWithin(_Assertion, frozen=True, kw_only=True, tag="peer_detected_dead_within"):
+    """At some snapshot instant of (after, after + within] every other live host shows `peer` Dead."""
+
+    peer: str
+    after_ns: int
+    within_ns: int
+
+
+Assertion = (
+    AllAliveAt
+    | AllAliveThroughout
+    | ConvergenceAfter
+    | NoFlapWhileProbesOk
+    | NoDeadWhenProbesOk
+    | SelfIncarnationBounded
+    | MessageSizeBounded
+    | DeadPeerResurrectsWithin
+    | EventCount
+    | EventRate
+    | RelayQueueDepthBounded
+    | WorkerAliveThroughout
+    | NameResolvesWithin
+    | PeerDetectedDeadWithin
+)
+
+ASSERTION_TYPES: Final[tuple[type[Assertion], ...]] = (
+    AllAliveAt,
+    AllAliveThroughout,
+    ConvergenceAfter,
+    NoFlapWhileProbesOk,
+    NoDeadWhenProbesOk,
+    SelfIncarnationBounded,
+    MessageSizeBounded,
+    DeadPeerResurrectsWithin,
+    EventCount,
+    EventRate,
+    RelayQueueDepthBounded,
+    WorkerAliveThroughout,
+    NameResolvesWithin,
+    PeerDetectedDeadWithin,
+)
+
+Outcome = Literal["Pass", "Fail", "Inconclusive"]
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """What a verdict rests on: `events.ndjson:<0-based line>` or `snapshots/<host>/<seq>.json`."""
+
+    virtual_time_ns: int
+    event_or_snapshot_ref: str
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The judgement of one assertion, in the form and key order of §10.2."""
+
+    name: str
+    kind: str
+    parameters: dict[str, Any]
+    outcome: Outcome
+    evidence: tuple[Evidence, ...] = ()

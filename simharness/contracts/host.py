@@ -1,0 +1,171 @@
+"""The host Protocol: what the engine calls and what a host returns (§3.2, §3.3, §6.1)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from simharness.contracts.scenario import PeerDecl
+from simharness.core.streams import HostRng
+
+# --- what reaches `recv` -------------------------------------------------------------------------------------------
+
+
+class App(msgspec.Struct, frozen=True, gc=False):
+    """A decoded message of the kind's own type. Who sent it is the message's own matter, as on a real wire."""
+
+    message: Any
+
+
+class TimerFired(msgspec.Struct, frozen=True, gc=False):
+    """The timer `token` is due now."""
+
+    token: int
+
+
+class SendFailed(msgspec.Struct, frozen=True, gc=False):
+    """A send to `to` was refused; `reason` is a drop reason of `contracts.network`."""
+
+    to: str
+    reason: str
+
+
+class WorkerExited(msgspec.Struct, frozen=True, gc=False):
+    """The worker process of this host exited (§6A.3)."""
+
+    reason: str
+    status_code: int | None = None
+    signal: int | None = None
+
+
+HostMessage = App | TimerFired | SendFailed | WorkerExited
+
+
+# --- what a host returns -------------------------------------------------------------------------------------------
+
+
+class Wire(NamedTuple):
+    """A message as it travels: its type tag beside its bytes. Decoding dispatches on the tag, never on the shape."""
+
+    tag: str
+    payload: bytes
+
+
+class Send(msgspec.Struct, frozen=True, gc=False):
+    """Send `message` to the peer `to`. `wire` may carry its encoding if the host has made it already; else the engine encodes."""
+
+    to: str
+    message: Any
+    wire: Wire | None = None
+
+
+class RecordEvent(msgspec.Struct, frozen=True, gc=False):
+    """Write one event: a JSON object that starts with `kind`. The engine stamps time, host and kind tag (ruling E24).
+
+    The engine keeps the object as it is: a host must not change it afterwards.
+    """
+
+    event: dict[str, Any]
+
+
+class ScheduleTimer(msgspec.Struct, frozen=True, gc=False):
+    """Ask for `TimerFired(token)` at exactly `at_ns`; a time before now aborts the run."""
+
+    at_ns: int
+    token: int
+
+
+class Halt(msgspec.Struct, frozen=True, gc=False):
+    """From `tick`: no more ticks, `recv` goes on. From `recv`: `recv` stops too (ruling E5)."""
+
+
+Action = Send | RecordEvent | ScheduleTimer | Halt
+
+
+class Host(Protocol):
+    """One peer. Reads no clock, socket, file or global; draws only from the rng it was built with."""
+
+    def tick(self, now_ns: int) -> Sequence[Action]:
+        """Act on a tick at `now_ns`."""
+
+    def recv(self, message: HostMessage, now_ns: int) -> Sequence[Action]:
+        """Act on a message or an envelope at `now_ns`."""
+
+    def snapshot(self, now_ns: int) -> bytes:
+        """Return the host's state as one JSON object."""
+
+
+class Codec(Protocol):
+    """Bytes on the wire (§3.3). `encode` then `decode` is the identity on the kind's messages."""
+
+    def encode(self, message: Any) -> Wire:
+        """Encode a message of this kind."""
+
+    def decode(self, wire: Wire) -> Any:
+        """Decode by tag.
+
+        Raises:
+            ValueError: If the tag is unknown or the bytes are not such a message; the engine aborts the run.
+        """
+
+    def frame_overhead(self, tag: str) -> int:
+        """Return how many bytes the transport adds to the payload (ruling N19)."""
+
+
+class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a kind may look at when it validates one peer (§8.2)."""
+
+    id: str
+    initial_state: str
+    tick_period_ns: int
+    peer_ids: tuple[str, ...]
+
+
+class Complaint(NamedTuple):
+    """One broken rule of a host kind: `field` is relative to the peer's table, such as `kind_config.names[0]`."""
+
+    field: str
+    rule: str
+
+
+class Validated(NamedTuple):
+    """The outcome of a kind's validation: the resolved `kind_config`, or every mistake found."""
+
+    config: dict[str, Any]
+    complaints: tuple[Complaint, ...] = ()
+
+
+class HostContext(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a host instance is built from."""
+
+    host_id: str
+    config: dict[str, Any]
+    initial_state: str
+    tick_period_ns: int
+    rng: HostRng
+    peers: tuple[PeerDecl, ...]
+    """Every declared peer, this one included, in scenario order."""
+    instance: int = 0
+    """0 for the first instance of the run, one more at every rebuild (ruling E8)."""
+
+
+class HostKind(Protocol):
+    """A kind of host: validation, construction and codec (§6.1)."""
+
+    @property
+    def kind_tag(self) -> str:
+        """The kind's name in scenarios and bundles; non-empty and unique."""
+
+    @property
+    def codec(self) -> Codec:
+        """The kind's codec."""
+
+    @property
+    def accepts_worker_exit(self) -> bool:
+        """Whether a `WorkerExit` may reach `recv`; for any other kind it aborts the run (§6A.3, ruling E15)."""
+
+    def validate(self, config: Mapping[str, Any], facts: PeerFacts) -> Validated:
+        """Check and resolve a `kind_config`. Pure, cheap to import: `simharness check` calls it."""
+
+    def new(self, context: HostContext) -> Host:
+        """Build one instance."""
