@@ -85,14 +85,22 @@ Action = Send | RecordEvent | ScheduleTimer | Halt
 class Host(Protocol):
     """One peer. Reads no clock, socket, file or global; draws only from the rng it was built with."""
 
+    @property
+    def id(self) -> str:
+        """The peer's id."""
+
+    @property
+    def kind_tag(self) -> str:
+        """The tag of the host's kind."""
+
     def tick(self, now_ns: int) -> Sequence[Action]:
         """Act on a tick at `now_ns`."""
 
     def recv(self, message: HostMessage, now_ns: int) -> Sequence[Action]:
         """Act on a message or an envelope at `now_ns`."""
 
-    def snapshot(self, now_ns: int) -> bytes:
-        """Return the host's state as one JSON object."""
+    def snapshot(self) -> bytes:
+        """Return the host's state as one JSON object; it may show no time but what `tick` and `recv` brought."""
 
 
 class Codec(Protocol):
