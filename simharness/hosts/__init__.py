@@ -1,0 +1,1 @@
+"""Adapters from systems to the host Protocol (§6), and the registry of kinds."""

@@ -1,0 +1,51 @@
+"""The registry of host kinds: a table of names, resolved on first use (§6.3).
+
+A kind of another distribution registers under the entry-point group `simharness.kinds`, as `name = "module:attribute"`.
+"""
+
+from importlib import import_module
+from typing import Final
+
+from simharness.contracts.host import HostKind
+
+BUILT_IN: Final = {
+    "echo": "simharness.hosts.echo:KIND",
+    "parity_stub": "simharness.hosts.parity_stub:KIND",
+    "swim": "simharness.hosts.swim.kind:KIND",
+}
+GROUP: Final = "simharness.kinds"
+
+
+def _installed() -> dict[str, str]:
+    """Return the names that other distributions register. Built-in names cannot be replaced."""
+    from importlib.metadata import entry_points  # noqa: PLC0415  # slow to import, and only a foreign kind needs it
+
+    return {point.name: point.value for point in entry_points(group=GROUP) if point.name not in BUILT_IN}
+
+
+class Kinds:
+    """Finds kinds by name: registered at run time first, then built in, then installed."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, HostKind] = {}
+
+    def register(self, kind: HostKind) -> None:
+        """Add a kind that lives in the caller's own process, such as one defined in a test module."""
+        assert kind.kind_tag, "a kind has a non-empty tag"
+        assert kind.kind_tag not in BUILT_IN, f"{kind.kind_tag!r} is a built-in kind"
+        self._found[kind.kind_tag] = kind
+
+    def get(self, name: str) -> HostKind | None:
+        """Return the kind called `name`, or None if nothing registers it."""
+        kind = self._found.get(name)
+        if kind is None:
+            target = BUILT_IN.get(name) or _installed().get(name)
+            if target is None:
+                return None
+            module, _, attribute = target.partition(":")
+            kind = self._found[name] = getattr(import_module(module), attribute)
+        return kind
+
+    def names(self) -> tuple[str, ...]:
+        """Return every known name, sorted."""
+        return tuple(sorted({*BUILT_IN, *self._found, *_installed()}))
