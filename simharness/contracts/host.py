@@ -177,3 +177,13 @@ class HostKind(Protocol):
 
     def new(self, context: HostContext) -> Host:
         """Build one instance."""
+
+
+class KindRegistry(Protocol):
+    """The known host kinds by name; what the scenario loader asks about a peer's `kind`."""
+
+    def names(self) -> tuple[str, ...]:
+        """Return every known name, sorted."""
+
+    def get(self, name: str) -> HostKind | None:
+        """Return the kind of that name, or None if there is none."""

@@ -1,0 +1,1 @@
+"""TOML to `contracts.Scenario` and back: read, extend, validate, emit (§8)."""
