@@ -282,7 +282,7 @@ def stream_at(root: Root, address: Address) -> Stream:
 
 @given(addresses=st.lists(st.tuples(SEEDS, ADDRESSES), min_size=2, max_size=6, unique=True))
 def test_distinct_addresses_have_distinct_streams(addresses: list[tuple[int, Address]]) -> None:
-    """Ruling B13: no two (seed, tuple) pairs share a stream."""
+    """Case B13: no two (seed, tuple) pairs share a stream."""
     states = {stream_at(Root(seed), address).state for seed, address in addresses}
     assert len(states) == len(addresses)
 
@@ -298,7 +298,7 @@ def test_distinct_addresses_have_distinct_streams(addresses: list[tuple[int, Add
     ],
 )
 def test_near_addresses_are_told_apart(one: Address, other: Address) -> None:
-    """Ruling B13: moving a boundary, an order or a tag gives another stream."""
+    """Case B13: moving a boundary, an order or a tag gives another stream."""
     assert stream_at(Root(1), one).state != stream_at(Root(1), other).state
 
 
