@@ -1,0 +1,72 @@
+"""Records as bytes: one compact line an event, one indented envelope a snapshot (§9.2, §9.3, rulings B2, B3, B10)."""
+
+from typing import Any, Final
+
+import orjson
+
+from simharness.contracts.records import EventRecord, MutationRecord, SnapshotRecord
+from simharness.core.canonical_json import parse, pretty, unwritable
+from simharness.core.errors import EngineAbort
+
+_PLAIN: Final = frozenset({str, int, bool, type(None)})
+
+
+def encode_line(record: EventRecord | MutationRecord) -> bytes:
+    """Return the event line of `record`, newline included.
+
+    Raises:
+        EngineAbort: `unwritable-event`, if the payload holds anything but JSON without floats (ruling B10).
+    """
+    event = record.event
+    # The flat payload of plain values is the common case; only the rest pays for the walk that finds hidden floats.
+    if type(event) is not dict or not _PLAIN.issuperset(map(type, event.values())):
+        _check_event(record, event)
+    try:
+        return orjson.dumps(
+            {
+                "virtual_time_ns": record.virtual_time_ns,
+                "host_id": record.host_id,
+                "kind_tag": record.kind_tag,
+                "event": event,
+            },
+            option=orjson.OPT_APPEND_NEWLINE,
+        )
+    except TypeError as error:  # an integer beyond 64 bits, a key that is no string, a lone surrogate
+        raise _unwritable_event(record, str(error)) from None
+
+
+def encode_snapshot(record: SnapshotRecord) -> bytes:
+    """Return the envelope of `record` as indented JSON, without a final newline.
+
+    Raises:
+        EngineAbort: `unwritable-snapshot`, if the host's bytes are not one JSON object without floats (rulings B4, B10).
+    """
+    try:
+        snapshot = parse(record.snapshot)
+    except ValueError as error:
+        raise _unwritable_snapshot(record, str(error)) from None
+    reason = unwritable(snapshot) if isinstance(snapshot, dict) else "a snapshot is one JSON object"
+    if reason is not None:
+        raise _unwritable_snapshot(record, reason)
+    return pretty(
+        {
+            "virtual_time_ns": record.virtual_time_ns,
+            "host_id": record.host_id,
+            "kind_tag": record.kind_tag,
+            "snapshot": snapshot,
+        }
+    )
+
+
+def _check_event(record: EventRecord | MutationRecord, event: Any) -> None:
+    reason = unwritable(event) if isinstance(event, dict) else "an event is one JSON object"
+    if reason is not None:
+        raise _unwritable_event(record, reason)
+
+
+def _unwritable_event(record: EventRecord | MutationRecord, reason: str) -> EngineAbort:
+    return EngineAbort(rule="unwritable-event", detail=reason, host_id=record.host_id, at_ns=record.virtual_time_ns)
+
+
+def _unwritable_snapshot(record: SnapshotRecord, reason: str) -> EngineAbort:
+    return EngineAbort(rule="unwritable-snapshot", detail=reason, host_id=record.host_id, at_ns=record.virtual_time_ns)
