@@ -176,6 +176,17 @@ def test_streams_agree_with_the_plain_generator(seed: int, source: str, target: 
     assert all(stream.u64() == expected for expected, _ in zip(plain_xoshiro(words), range(30), strict=False))
 
 
+@given(before=st.integers(0, 5), times=st.integers(1, 4))
+def test_a_triple_is_three_draws(before: int, times: int) -> None:
+    """Drawing three at once gives the values, and leaves the state, of drawing one by one."""
+    at_once, singly = Root(2).link("a", "b"), Root(2).link("a", "b")
+    for _ in range(before):
+        assert at_once.u64() == singly.u64()
+    for _ in range(times):
+        assert at_once.triple() == (singly.u64(), singly.u64(), singly.u64())
+    assert at_once.state == singly.state
+
+
 def test_an_all_zero_state_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """The generator never leaves the state 0, 0, 0, 0, so that state starts at 1, 0, 0, 0."""
     monkeypatch.setattr(streams, "siphash", lambda _message: 0)
