@@ -1,5 +1,5 @@
 """Deterministic simulation of distributed protocols, driven by Hypothesis."""
 
-__version__ = "0.1.0"
+from simharness.core.version import VERSION as __version__
 
 __all__ = ["__version__"]

@@ -21,8 +21,8 @@ class Problem:
         return f"file: {self.file}\nfield: {self.field}\nrule: {self.rule}"
 
 
-class ScenarioError(SimharnessError):
-    """A scenario file was refused. Carries every independent mistake of the file (ruling L17)."""
+class RefusedError(SimharnessError):
+    """Some input was refused: exit code 2. Carries every independent mistake (ruling L17), in the three-line form each."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -30,12 +30,16 @@ class ScenarioError(SimharnessError):
         super().__init__("\n\n".join(map(str, self.problems)))
 
 
-class InputError(SimharnessError):
-    """An argument or a file other than a scenario was refused: exit code 2, in the same three-line form."""
+class ScenarioError(RefusedError):
+    """A scenario file was refused."""
+
+
+class InputError(RefusedError):
+    """An argument, or a file other than a scenario, was refused."""
 
     def __init__(self, *, file: str, field: str, rule: str) -> None:
         self.problem = Problem(file, field, rule)
-        super().__init__(str(self.problem))
+        super().__init__((self.problem,))
 
 
 class EngineAbort(SimharnessError):  # noqa: N818  # the spec's own name (§6A.3)

@@ -131,6 +131,10 @@ class Engine:
         """How the run ended, or None while it goes on."""
         return self._termination
 
+    def dead_peers(self) -> tuple[str, ...]:
+        """Return the peers that are killed and not back, in id order."""
+        return tuple(slot.id for slot in self._by_id if slot.dead)
+
     def run(self) -> Termination:
         """Run to the scenario's `duration_ns`."""
         return self.finish(self._duration_ns)

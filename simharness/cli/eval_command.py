@@ -1,0 +1,22 @@
+"""`simharness eval`: judge a bundle again."""
+
+import argparse
+
+from simharness.assertions.post_run import evaluate, write_verdicts
+from simharness.cli import show
+from simharness.cli.bundles import opened
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check the bundle's hashes, evaluate its assertions, rewrite `verdicts.json`."""
+    bundle = opened(args.bundle)
+    verdicts = evaluate(bundle)
+    changed = bundle.verdicts is not None and bundle.verdicts != show.plain(verdicts)
+    write_verdicts(bundle.root, verdicts)
+    if args.json:
+        show.print_json({"bundle": args.bundle, "changed": changed, "verdicts": show.plain(verdicts)})
+    else:
+        show.print_verdicts(verdicts)
+        if changed:
+            print("the verdicts differ from those that stood in the bundle")
+    return show.exit_code(verdicts)

@@ -1,0 +1,133 @@
+"""Reads the command line, calls one command, turns structured errors into exit codes.
+
+A command is a module of this room with `run(args) -> int`; it is imported when it is called, so that `check` pays for nothing
+that it does not use.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final, NoReturn
+
+from simharness.core.errors import EngineAbort, Problem, RefusedError
+
+PASSED: Final = 0
+FAILED: Final = 1
+BAD_INPUT: Final = 2
+INCONCLUSIVE: Final = 3
+ABORTED: Final = 4
+
+_CODES: Final = "exit codes: 0 all Pass, 1 a Fail, 2 bad input, 3 nothing worse than Inconclusive, 4 engine abort"
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports a wrong command line in the three-line form of every other bad input."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the problem and exit with code 2."""
+        self.exit(BAD_INPUT, f"{Problem('(command line)', '(arguments)', message)}\n\n{self.format_usage()}")
+
+
+def _unsigned(text: str) -> int:
+    """Read a u64, in any notation of a Python integer."""
+    value = int(text, 0)
+    if not 0 <= value < 1 << 64:
+        raise ValueError
+    return value
+
+
+_unsigned.__name__ = "integer from 0 to 2**64-1"  # argparse names the type by this in its message
+
+
+def _count(text: str) -> int:
+    value = int(text, 0)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+_count.__name__ = "integer of at least 1"
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    root = _Parser(prog="simharness", description="Deterministic simulation of distributed protocols.", epilog=_CODES)
+    root.add_argument("--version", action="store_true", help="print the version and exit")
+    commands = root.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+
+    def command(name: str, help_text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=help_text, description=help_text, epilog=_CODES)
+        sub.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+        return sub
+
+    run = command("run", "run scenario files, write their bundles, print verdicts with evidence")
+    run.add_argument("files", nargs="+", metavar="FILE", help="scenario file")
+    run.add_argument("--out", metavar="DIR", help="bundle directory (several files: one directory below it for each)")
+    run.add_argument("--seed", type=_unsigned, help="use this seed instead of the file's")
+    run.add_argument("--max-dispatches", type=_count, metavar="N", help="abort after N dispatches")
+    run.add_argument("--keep-partial", action="store_true", help="keep the bundle of a run that was aborted")
+    run.add_argument("--swim-profile", metavar="NAME", help="profile of every swim peer")
+    run.add_argument(
+        "--swim-defect", metavar="NAME", action="append", default=[], help="switch a defect on, repeatable"
+    )
+
+    check = command("check", "validate scenario files without running them")
+    check.add_argument("files", nargs="+", metavar="FILE", help="scenario file")
+
+    evaluate = command("eval", "judge a bundle again and rewrite its verdicts.json")
+    evaluate.add_argument("bundle", metavar="BUNDLE", help="bundle directory")
+
+    replay = command("replay", "run a bundle's scenario again and compare the digests")
+    replay.add_argument("bundle", metavar="BUNDLE", help="bundle directory")
+
+    diff = command("diff", "show where the events of two bundles first differ")
+    diff.add_argument("first", metavar="A", help="bundle directory")
+    diff.add_argument("second", metavar="B", help="bundle directory")
+    diff.add_argument("--context", type=_count, default=3, metavar="N", help="lines shown before the divergence (3)")
+    return root
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code. User errors never show a traceback."""
+    root = parser()
+    args = root.parse_args(argv)
+    if args.version:
+        from simharness.core.version import VERSION  # noqa: PLC0415  # read only when asked for
+
+        print(f"simharness {VERSION}")
+        return PASSED
+    if args.command is None:
+        root.print_usage(sys.stderr)
+        return BAD_INPUT
+    try:
+        code: int = import_module(f"simharness.cli.{args.command}_command").run(args)
+    except RefusedError as error:
+        return _refuse(args, error)
+    except EngineAbort as abort:
+        _report(
+            args, {"error": {"rule": abort.rule, "host": abort.host_id, "at_ns": abort.at_ns, "detail": abort.detail}}
+        )
+        print(abort, file=sys.stderr)
+        return ABORTED
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader is gone; nothing is left to say, and no traceback at exit either
+        return PASSED
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    return code
+
+
+def _refuse(args: argparse.Namespace, error: RefusedError) -> int:
+    _report(args, {"problems": [{"file": p.file, "field": p.field, "rule": p.rule} for p in error.problems]})
+    print(error, file=sys.stderr)
+    return BAD_INPUT
+
+
+def _report(args: argparse.Namespace, value: object) -> None:
+    """Print the JSON form of an error where JSON was asked for."""
+    if args.json:
+        from simharness.core import canonical_json  # noqa: PLC0415
+
+        print(canonical_json.pretty(value).decode())
