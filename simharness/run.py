@@ -7,12 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from simharness.core.version import VERSION
-from simharness.assertions.post_run import evaluate, write_verdicts
+from simharness.assertions.post_run import write_verdicts
 from simharness.assertions.streaming import StreamingEvaluator
 from simharness.bundle.digest import bundle_digest
 from simharness.bundle.manifest import RunFacts, SourceFile
-from simharness.bundle.reader import Bundle
 from simharness.bundle.writer import BundleWriter
 from simharness.contracts.assertions import Verdict
 from simharness.contracts.host import HostKind, KindRegistry
@@ -20,6 +18,7 @@ from simharness.contracts.ports import DeliveryObserver, LiveEvaluator, RecordSi
 from simharness.contracts.records import Termination
 from simharness.contracts.scenario import Scenario
 from simharness.core.errors import InputError
+from simharness.core.version import VERSION
 from simharness.engine.engine import Engine
 from simharness.network.model import LinkNetwork
 from simharness.scenario.emit import emit
@@ -113,8 +112,7 @@ def run_to_bundle(
     verdicts: list[Verdict] = []
 
     def judge(bundle: Path) -> None:
-        verdicts.extend(evaluate(Bundle(bundle)))
-        write_verdicts(bundle, verdicts)
+        verdicts.extend(write_verdicts(bundle))
 
     with BundleWriter(out, scenario_toml=emit(scenario), facts=facts, keep_partial=keep_partial) as writer:
         engine = engine_for(scenario, kinds, writer, observer=observer, max_dispatches=max_dispatches)

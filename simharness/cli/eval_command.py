@@ -2,7 +2,7 @@
 
 import argparse
 
-from simharness.assertions.post_run import evaluate, write_verdicts
+from simharness.assertions.post_run import write_verdicts
 from simharness.cli import show
 from simharness.cli.bundles import opened
 
@@ -10,9 +10,9 @@ from simharness.cli.bundles import opened
 def run(args: argparse.Namespace) -> int:
     """Check the bundle's hashes, evaluate its assertions, rewrite `verdicts.json`."""
     bundle = opened(args.bundle)
-    verdicts = evaluate(bundle)
-    changed = bundle.verdicts is not None and bundle.verdicts != show.plain(verdicts)
-    write_verdicts(bundle.root, verdicts)
+    before = bundle.verdicts
+    verdicts = write_verdicts(bundle.root)
+    changed = before is not None and before != show.plain(verdicts)
     if args.json:
         show.print_json({"bundle": args.bundle, "changed": changed, "verdicts": show.plain(verdicts)})
     else:
