@@ -41,11 +41,8 @@ def encode_snapshot(record: SnapshotRecord) -> bytes:
     Raises:
         EngineAbort: `unwritable-snapshot`, if the host's bytes are not one JSON object without floats (rulings B4, B10).
     """
-    try:
-        snapshot = parse(record.snapshot)
-    except ValueError as error:
-        raise _unwritable_snapshot(record, str(error)) from None
-    reason = unwritable(snapshot) if isinstance(snapshot, dict) else "a snapshot is one JSON object"
+    snapshot = snapshot_object(record)
+    reason = unwritable(snapshot)
     if reason is not None:
         raise _unwritable_snapshot(record, reason)
     return pretty(
@@ -56,6 +53,21 @@ def encode_snapshot(record: SnapshotRecord) -> bytes:
             "snapshot": snapshot,
         }
     )
+
+
+def snapshot_object(record: SnapshotRecord) -> dict[str, Any]:
+    """Return the host's JSON object in `record`.
+
+    Raises:
+        EngineAbort: `unwritable-snapshot`, if it is anything else (ruling B4).
+    """
+    try:
+        snapshot = parse(record.snapshot)
+    except ValueError as error:
+        raise _unwritable_snapshot(record, str(error)) from None
+    if type(snapshot) is not dict:
+        raise _unwritable_snapshot(record, "a snapshot is one JSON object")
+    return snapshot
 
 
 def _check_event(record: EventRecord | MutationRecord, event: Any) -> None:

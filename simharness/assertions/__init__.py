@@ -1,0 +1,1 @@
+"""The assertion evaluator (§10): one fold a kind, driven over a finished bundle or over a running stream."""
