@@ -11,6 +11,7 @@ from simharness.assertions.post_run import write_verdicts
 from simharness.assertions.streaming import StreamingEvaluator
 from simharness.bundle.digest import bundle_digest
 from simharness.bundle.manifest import RunFacts, SourceFile
+from simharness.bundle.reader import Bundle
 from simharness.bundle.writer import BundleWriter
 from simharness.contracts.assertions import Verdict
 from simharness.contracts.host import HostKind, KindRegistry
@@ -111,7 +112,7 @@ def run_to_bundle(
     facts = facts_of(loaded)
     verdicts: list[Verdict] = []
 
-    def judge(bundle: Path) -> None:
+    def judge(bundle: Bundle) -> None:
         verdicts.extend(write_verdicts(bundle))
 
     with BundleWriter(out, scenario_toml=emit(scenario), facts=facts, keep_partial=keep_partial) as writer:

@@ -1,15 +1,12 @@
 """The post-run side: the authoritative verdicts, from a bundle alone (§10.2, §10.4)."""
 
-from pathlib import Path
-
 from simharness.assertions.evaluation import EVENTS, Evaluation, plain
 from simharness.assertions.fold import Mark
 from simharness.assertions.setting import Setting, from_toml
-from simharness.bundle.places import MANIFEST, SCENARIO, VERDICTS, put_file, structured_io
+from simharness.bundle.places import MANIFEST, SCENARIO
 from simharness.bundle.reader import Bundle
 from simharness.contracts.assertions import Verdict
 from simharness.core.canonical_json import pretty
-from simharness.core.errors import InputError
 
 
 def evaluate(bundle: Bundle) -> tuple[Verdict, ...]:
@@ -37,15 +34,14 @@ def evaluate(bundle: Bundle) -> tuple[Verdict, ...]:
     return tuple(verdict for verdict in evaluation.verdicts() if verdict is not None)
 
 
-def write_verdicts(root: Path) -> tuple[Verdict, ...]:
-    """Judge the bundle at `root`, write its `verdicts.json`, and return the verdicts.
+def write_verdicts(bundle: Bundle) -> tuple[Verdict, ...]:
+    """Judge a bundle, write its `verdicts.json`, and return the verdicts.
 
     Raises:
         InputError: If the bundle is malformed or cannot be written.
     """
-    verdicts = evaluate(Bundle(root))
-    with structured_io(root):
-        put_file(root.joinpath(VERDICTS), pretty([plain(verdict) for verdict in verdicts]))
+    verdicts = evaluate(bundle)
+    bundle.put_verdicts(pretty([plain(verdict) for verdict in verdicts]))
     return verdicts
 
 
@@ -53,8 +49,7 @@ def _setting(bundle: Bundle) -> Setting:
     try:
         return from_toml(bundle.scenario_text)
     except ValueError as error:
-        file = str(bundle.root.joinpath(SCENARIO))
-        raise InputError(file=file, field="(root)", rule=str(error).splitlines()[0]) from None
+        raise bundle.malformed(SCENARIO, "(root)", str(error).splitlines()[0]) from None
 
 
 def _end(bundle: Bundle) -> tuple[int, bool]:
@@ -62,8 +57,7 @@ def _end(bundle: Bundle) -> tuple[int, bool]:
     termination = bundle.manifest["termination"]
     at_ns = termination.get("at_ns")
     if type(at_ns) is not int:
-        file = str(bundle.root.joinpath(MANIFEST))
-        raise InputError(file=file, field="termination.at_ns", rule="must be an integer")
+        raise bundle.malformed(MANIFEST, "termination.at_ns", "must be an integer")
     return at_ns, termination.get("reason") != "duration"
 
 

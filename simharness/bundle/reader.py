@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from simharness.bundle.manifest import sha256_hex
-from simharness.bundle.places import EVENTS, MANIFEST, SCENARIO, SNAPSHOTS, VERDICTS, structured_io
+from simharness.bundle.places import EVENTS, MANIFEST, SCENARIO, SNAPSHOTS, VERDICTS, put_file, structured_io
 from simharness.core.canonical_json import parse
 from simharness.core.errors import InputError, Problem
 from simharness.core.units import U64_MAX
@@ -65,7 +65,7 @@ class Bundle:
         try:
             return self._bytes(SCENARIO).decode()
         except UnicodeDecodeError:
-            raise self._malformed(SCENARIO, "(root)", "not UTF-8") from None
+            raise self.malformed(SCENARIO, "(root)", "not UTF-8") from None
 
     @property
     def verdicts(self) -> list[dict[str, Any]] | None:
@@ -88,9 +88,9 @@ class Bundle:
             try:
                 at_ns, host_id, kind_tag, event = _envelope(parse(line), "event")
             except ValueError as error:
-                raise self._malformed(EVENTS, where, str(error)) from None
+                raise self.malformed(EVENTS, where, str(error)) from None
             if at_ns < last_ns:
-                raise self._malformed(EVENTS, where, "virtual_time_ns goes back")
+                raise self.malformed(EVENTS, where, "virtual_time_ns goes back")
             last_ns = at_ns
             yield EventLine(number, at_ns, host_id, kind_tag, event)
 
@@ -122,6 +122,19 @@ class Bundle:
             for path, field in problems
         )
 
+    def put_verdicts(self, data: bytes) -> None:
+        """Write `verdicts.json` in one step.
+
+        Raises:
+            InputError: If the operating system refuses.
+        """
+        with structured_io(self.root):
+            put_file(self.root.joinpath(VERDICTS), data)
+
+    def malformed(self, path: str, field: str, rule: str) -> InputError:
+        """Return the refusal of one of the bundle's files."""
+        return InputError(file=str(self.root.joinpath(path)), field=field, rule=rule)
+
     def _hosts(self) -> list[str]:
         with structured_io(self.root):
             return sorted(entry.name for entry in self.root.joinpath(SNAPSHOTS).iterdir())
@@ -132,7 +145,7 @@ class Bundle:
             names = sorted(entry.name for entry in self.root.joinpath(SNAPSHOTS, host).iterdir())
         numbers = range(len(names))
         if names != sorted(f"{number}.json" for number in numbers):
-            raise self._malformed(f"{SNAPSHOTS}/{host}", "(names)", "snapshots are named 0.json, 1.json and so on")
+            raise self.malformed(f"{SNAPSHOTS}/{host}", "(names)", "snapshots are named 0.json, 1.json and so on")
         return numbers
 
     def _host_snapshots(self, host: str) -> Iterator[SnapshotFile]:
@@ -141,16 +154,16 @@ class Bundle:
             try:
                 at_ns, host_id, kind_tag, snapshot = _envelope(self._json(path), "snapshot")
             except ValueError as error:
-                raise self._malformed(path, "(root)", str(error)) from None
+                raise self.malformed(path, "(root)", str(error)) from None
             if host_id != host:
-                raise self._malformed(path, "host_id", f"lies in the directory of {host}")
+                raise self.malformed(path, "host_id", f"lies in the directory of {host}")
             yield SnapshotFile(at_ns, host, number, kind_tag, snapshot)
 
     def _json(self, path: str) -> Any:
         try:
             return parse(self._bytes(path))
         except ValueError as error:
-            raise self._malformed(path, "(root)", f"not JSON: {error}") from None
+            raise self.malformed(path, "(root)", f"not JSON: {error}") from None
 
     def _bytes(self, path: str) -> bytes:
         file = self.root.joinpath(path)
@@ -164,11 +177,8 @@ class Bundle:
 
     def _typed(self, value: Any, kind: type, path: str, field: str) -> Any:
         if not isinstance(value, kind):
-            raise self._malformed(path, field, f"must be a {kind.__name__}")
+            raise self.malformed(path, field, f"must be a {kind.__name__}")
         return value
-
-    def _malformed(self, path: str, field: str, rule: str) -> InputError:
-        return InputError(file=str(self.root.joinpath(path)), field=field, rule=rule)
 
 
 def _envelope(value: Any, payload: str) -> tuple[int, str | None, str, dict[str, Any]]:

@@ -20,6 +20,7 @@ from simharness.bundle.places import (
     put_in_place,
     structured_io,
 )
+from simharness.bundle.reader import Bundle
 from simharness.bundle.snapshots import SnapshotFiles
 from simharness.contracts.records import Record, SnapshotRecord, Termination
 from simharness.core.canonical_json import pretty
@@ -86,7 +87,7 @@ class BundleWriter:
         termination: Termination,
         *,
         finalize_received: bool,
-        judge: Callable[[Path], object] | None = None,
+        judge: Callable[[Bundle], object] | None = None,
     ) -> Path:
         """Complete the bundle and put it in place; return its path.
 
@@ -111,7 +112,7 @@ class BundleWriter:
             shutil.rmtree(self._partial.joinpath(SCRATCH))
             self._partial.joinpath(MANIFEST).write_bytes(pretty(facts))
             if judge is not None:
-                judge(self._partial)
+                judge(Bundle(self._partial))
             put_in_place(self._partial, self._final)
         self._open = False
         return self._final

@@ -11,7 +11,7 @@ def run(args: argparse.Namespace) -> int:
     """Check the bundle's hashes, evaluate its assertions, rewrite `verdicts.json`."""
     bundle = opened(args.bundle)
     before = bundle.verdicts
-    verdicts = write_verdicts(bundle.root)
+    verdicts = write_verdicts(bundle)
     changed = before is not None and before != show.plain(verdicts)
     if args.json:
         show.print_json({"bundle": args.bundle, "changed": changed, "verdicts": show.plain(verdicts)})
