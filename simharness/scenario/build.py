@@ -23,7 +23,7 @@ from simharness.scenario.names import Names
 from simharness.scenario.routes import Routes, mesh_size
 from simharness.scenario.rules import check_change, check_count, check_instant, check_partition, check_window
 from simharness.scenario.schema import HEAD, TICK, Complain, Spec, read, spec_of, split_overrides
-from simharness.scenario.words import one_line, shown, type_word, unknown
+from simharness.scenario.words import first_line, shown, type_word, unknown
 
 Reconfigure = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 """Takes a peer's kind and raw `kind_config`, returns the `kind_config` to use instead."""
@@ -90,6 +90,7 @@ def build(document: Document, kinds: KindRegistry, reconfigure: Reconfigure | No
 
 def _check_limits(document: Document) -> None:
     """Refuse what is too large before anything is built from it (ruling L18)."""
+    before = len(document.problems)
     for key, most in _LIMITS.items():
         count = len(document.entries(key))
         if count > most:
@@ -103,7 +104,8 @@ def _check_limits(document: Document) -> None:
             rule = f"a scenario has at most {_LIMITS['links']} links, those of meshes included"
             document.at_entry("meshes", index, "", rule)
             break
-    document.refuse_if_wrong()
+    if len(document.problems) > before:
+        document.refuse_if_wrong()
 
 
 # --- head ----------------------------------------------------------------------------------------------------------
@@ -179,7 +181,7 @@ def _peers(
         )
         config, complaints = kind.validate(config, facts)
         for complaint in complaints:
-            complain(one_line(complaint.field), one_line(complaint.rule))
+            complain(first_line(complaint.field), first_line(complaint.rule))
         peers.append(PeerDecl(**(values | {"kind_config": config})))
     return tuple(peers), kind_of
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from simharness.core.errors import Problem, ScenarioError
 from simharness.scenario.reading import SourceFile
 from simharness.scenario.schema import Complain
-from simharness.scenario.words import key_shown, suggestion, type_word, unknown
+from simharness.scenario.words import key_shown, printable, suggestion, type_word, unknown
 
 ARRAYS: Final = ("peers", "relays", "meshes", "links", "mutations", "snapshots", "assertions")
 TABLES: Final = ("default_tick", "default_link", "base")
@@ -97,7 +97,7 @@ class Document:
 
     def complain(self, file: str, field: str, rule: str) -> None:
         """Report a mistake at a place that is known already."""
-        self.problems.append(Problem(file, field, rule))
+        self.problems.append(Problem(file, field, printable(rule)))
 
     def at_leaf(self, field: str, rule: str) -> None:
         """Report a mistake in a top-level scalar or a leaf of a table; one that is missing counts for the entry file."""

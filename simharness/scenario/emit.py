@@ -18,10 +18,10 @@ _EXPLICIT: Final = ("preserve_state", "queue_discipline")
 
 def emit(scenario: Scenario) -> str:
     """Return the scenario as TOML text; equal scenarios give equal text."""
-    return tomli_w.dumps(as_document(scenario))
+    return tomli_w.dumps(_as_document(scenario))
 
 
-def as_document(scenario: Scenario) -> dict[str, Any]:
+def _as_document(scenario: Scenario) -> dict[str, Any]:
     """Return the scenario as the plain tables of its TOML form, in the order of §8.1."""
     head: dict[str, Any] = {"name": scenario.name, "seed": scenario.seed, "duration_ns": scenario.duration_ns}
     if scenario.early_terminate_on_all_assertions_resolved:
@@ -60,8 +60,15 @@ def _peer(peer: PeerDecl) -> dict[str, Any]:
     if peer.tick_period_ns_override is not None:
         table["tick_period_ns_override"] = peer.tick_period_ns_override
     if peer.kind_config:
-        table["kind_config"] = peer.kind_config  # opaque: handed on untouched
+        table["kind_config"] = _sorted(peer.kind_config)
     return table
+
+
+def _sorted(value: Any) -> Any:
+    """Return opaque plain data with the keys of every table sorted: equal values, equal text."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _mesh(mesh: MeshDecl) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import stat
 
 from simharness.core.errors import Problem, ScenarioError
 from simharness.scenario.reading import SourceFile, read_file, refuse
-from simharness.scenario.words import key_shown, shown, type_word, unknown
+from simharness.scenario.words import key_shown, printable, shown, type_word, unknown
 
 FIELD = "base.extends"
 
@@ -32,7 +32,7 @@ def read_chain(path: str) -> tuple[SourceFile, ...]:
     Raises:
         ScenarioError: If a file cannot be read or parsed, leaves the tree, or the chain comes back to itself.
     """
-    chain = [read_file(os.path.realpath(path), one_line_path(path))]
+    chain = [read_file(os.path.realpath(path), printable(path))]
     tree = tree_of(chain[0].real)
     while (wanted := extends_of(chain[-1])) is not None:
         child = chain[-1]
@@ -42,7 +42,7 @@ def read_chain(path: str) -> tuple[SourceFile, ...]:
         real = os.path.realpath(os.path.join(folder, wanted))  # noqa: PTH118
         _check_base(child, wanted, real, tree)
         visited = [file.real for file in chain]
-        name = one_line_path(os.path.normpath(os.path.join(os.path.dirname(child.shown), wanted)))  # noqa: PTH118, PTH120
+        name = printable(os.path.normpath(os.path.join(os.path.dirname(child.shown), wanted)))  # noqa: PTH118, PTH120
         if real in visited:
             loop = [file.shown for file in chain[visited.index(real) :]]
             raise refuse(child.shown, FIELD, f"extends itself: {' -> '.join([*loop, loop[0]])}")
@@ -75,7 +75,7 @@ def extends_of(file: SourceFile) -> str | None:
 def _check_base(child: SourceFile, wanted: str, real: str, tree: str) -> None:
     """Refuse a base outside the tree before looking at it, and one that is no regular file before opening it."""
     if os.path.commonpath([real, tree]) != tree:
-        raise refuse(child.shown, FIELD, f"{shown(wanted)} leaves the scenario tree {one_line_path(tree)}")
+        raise refuse(child.shown, FIELD, f"{shown(wanted)} leaves the scenario tree {printable(tree)}")
     try:
         mode = os.stat(real).st_mode  # noqa: PTH116
     except OSError as error:
@@ -93,8 +93,3 @@ def _read_base(real: str, name: str, child: SourceFile) -> SourceFile:
             Problem(problem.file, problem.field, f"{problem.rule} (extended by {child.shown})")
             for problem in error.problems
         ) from None
-
-
-def one_line_path(path: str) -> str:
-    """Return a path as messages show it."""
-    return path if path.isprintable() else repr(path)

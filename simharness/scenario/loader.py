@@ -1,12 +1,13 @@
 """Loads a scenario: read the chain, merge, check everything, build (§8). Reads files and does nothing else."""
 
 import os
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from simharness.contracts.host import KindRegistry
 from simharness.contracts.scenario import Scenario
 from simharness.scenario.build import Reconfigure, build
-from simharness.scenario.document import Document, merge
+from simharness.scenario.document import merge
 from simharness.scenario.extends import FIELD, extends_of, read_chain, relative_to_tree, tree_of
 from simharness.scenario.reading import SourceFile, parse, refuse
 
@@ -53,7 +54,7 @@ def load(
         ScenarioError: With every independent mistake (ruling L17).
     """
     chain = read_chain(os.fspath(path))
-    scenario = _validated(merge(chain), kinds, seed, reconfigure)
+    scenario = _validated(chain, kinds, seed, reconfigure)
     tree = tree_of(chain[0].real)
     return Loaded(scenario, tuple(Source(relative_to_tree(file.real, tree), file.sha256) for file in chain))
 
@@ -74,13 +75,16 @@ def loads(
     file = SourceFile(shown=name, real="", sha256="", table=parse(text, name))
     if extends_of(file) is not None:
         raise refuse(name, FIELD, "a scenario that is not a file cannot extend one")
-    return _validated(merge((file,)), kinds, seed, reconfigure)
+    return _validated((file,), kinds, seed, reconfigure)
 
 
-def _validated(document: Document, kinds: KindRegistry, seed: int | None, reconfigure: Reconfigure | None) -> Scenario:
-    if seed is not None:
-        document.override("seed", seed, "(option)")
+def _validated(
+    chain: Sequence[SourceFile], kinds: KindRegistry, seed: int | None, reconfigure: Reconfigure | None
+) -> Scenario:
     try:
+        document = merge(chain)
+        if seed is not None:
+            document.override("seed", seed, "(option)")
         return build(document, kinds, reconfigure)
     except RecursionError:
-        raise refuse(document.entry, "(root)", "nested too deeply") from None
+        raise refuse(chain[0].shown, "(root)", "nested too deeply") from None

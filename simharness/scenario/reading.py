@@ -10,7 +10,7 @@ import tomllib
 from typing import Any, Final, NamedTuple
 
 from simharness.core.errors import Problem, ScenarioError
-from simharness.scenario.words import one_line
+from simharness.scenario.words import first_line
 
 MAX_FILE_BYTES: Final = 64 * 2**20
 """Largest scenario file that is read (ruling L18)."""
@@ -54,7 +54,7 @@ def _read_bytes(real: str, shown: str) -> bytes:
         with open(real, "rb") as file:  # noqa: PTH123
             return file.read(MAX_FILE_BYTES)
     except OSError as error:
-        raise refuse(shown, "(io)", f"cannot be read: {one_line(error.strerror or str(error))}") from None
+        raise refuse(shown, "(io)", f"cannot be read: {first_line(error.strerror or str(error))}") from None
 
 
 def _decode(raw: bytes, shown: str) -> str:
@@ -78,7 +78,7 @@ def parse(text: str, shown: str) -> dict[str, Any]:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise refuse(shown, "(root)", f"not TOML: {one_line(str(error))}") from None
+        raise refuse(shown, "(root)", f"not TOML: {first_line(str(error))}") from None
     except RecursionError:
         raise refuse(shown, "(root)", "nested too deeply") from None
     except ValueError:  # Python's own limit on the length of a decimal number

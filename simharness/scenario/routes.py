@@ -140,10 +140,10 @@ class Routes:
             return
         hosts, legs = self._names.peers, self._relay_legs()
         for link in self.links:
-            if link.source in hosts and link.target in hosts:
+            if link.via is not None or (legs and link.source in hosts and link.target in hosts):
                 self._check_pair(link)
-        for place, mesh in enumerate(self.meshes):
-            if legs:
+        if legs:
+            for place, mesh in enumerate(self.meshes):
                 self._check_mesh(place, mesh)
         self._check_two_relays(legs)
         if self._default_link is not None:

@@ -86,11 +86,11 @@ def _of_type(kind: type) -> _Check:
 _string = _of_type(str)
 
 
-def _choice(options: Sequence[str]) -> _Check:
+def _choice(options: Sequence[str], also: Mapping[str, str]) -> _Check:
     def check(value: Any) -> _Mistakes | None:
         if type(value) is not str:
             return _string(value)
-        return None if value in options else [("", unknown("value", value, options))]
+        return None if value in options or value in also else [("", unknown("value", value, options))]
 
     return check
 
@@ -140,7 +140,7 @@ def _field(name: str, annotation: Any) -> Field:
     match get_origin(annotation), get_args(annotation):
         case origin, options if origin is Literal:
             also = _ALSO_SPELLED.get(name, {})
-            return Field(name, _choice((*options, *also)), (lambda value: also.get(value, value)) if also else None)
+            return Field(name, _choice(options, also), (lambda value: also.get(value, value)) if also else None)
         case origin, _ if origin is dict:
             return Field(name, _of_type(dict))
         case origin, (item, _) if origin is tuple and item is str:
@@ -202,17 +202,19 @@ def read(spec: Spec, table: Mapping[str, Any], complain: Complain) -> tuple[dict
         for suffix, rule in mistakes:
             complain(key + suffix, rule)
     missing = [key for key in spec.required if key not in table]
-    return values, _complete(strange, missing, tuple(fields), complain) and sound
+    if strange or missing:
+        _complain_keys(strange, missing, tuple(fields), complain)
+        return values, False
+    return values, sound
 
 
-def _complete(strange: list[str], missing: list[str], known: tuple[str, ...], complain: Complain) -> bool:
+def _complain_keys(strange: list[str], missing: list[str], known: tuple[str, ...], complain: Complain) -> None:
     rules = {key: unknown("field", key, known) for key in strange}
     for key, rule in rules.items():
         complain(key_shown(key), rule)
     for key in missing:
         if f"unknown field; write {key}" not in rules.values():
             complain(key, "missing; this field is required")
-    return not strange and not missing
 
 
 def split_overrides(kind: type[LinkDecl | MeshDecl], values: dict[str, Any]) -> Any:

@@ -33,10 +33,14 @@ def key_shown(key: str) -> str:
     return key if _BARE_KEY.fullmatch(key) else shown(key)
 
 
-def one_line(text: str) -> str:
-    """Return the first line of foreign text, without control characters (ruling L12)."""
-    first = text.split("\n", 1)[0]
-    return first if first.isprintable() else repr(first)[1:-1]
+def printable(text: str) -> str:
+    """Return text as it is if it fits one line of output, else with escapes (ruling L12)."""
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
+def first_line(text: str) -> str:
+    """Return the first line of foreign text."""
+    return printable(text.split("\n", 1)[0])
 
 
 def suggestion(name: str, known: Sequence[str]) -> str | None:
@@ -56,7 +60,9 @@ def suggestion(name: str, known: Sequence[str]) -> str | None:
 
 
 def _edits(one: str, other: str) -> int:
-    """Return the Levenshtein distance."""
+    """Return the Levenshtein distance; letters that trade places are one slip."""
+    if sorted(one) == sorted(other):
+        return int(one != other)
     row = list(range(len(other) + 1))
     for place, letter in enumerate(one, 1):
         corner, row[0] = row[0], place
