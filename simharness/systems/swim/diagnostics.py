@@ -12,7 +12,6 @@ from simharness.systems.swim.ids import Directory, NodeId
 from simharness.systems.swim.members import STATE_NAMES, MemberList, MemberState
 from simharness.systems.swim.names import Metadata
 
-PeerState = Literal["Alive", "Suspect", "Dead", "Unknown"]
 ProbeKind = Literal["direct", "indirect"]
 Reason = Literal["ping-received", "join-request", "join-response", "gossip", "probe-timeout", "suspicion-timeout"]
 
@@ -115,19 +114,20 @@ class Introspector:
     A snapshot renders only what changed since the last one: with many peers it would cost more than the protocol.
     """
 
-    __slots__ = ("_contacts", "_directory", "_fresh", "_members", "_metadata", "_ring", "_texts")
+    __slots__ = ("_contacts", "_directory", "_fresh", "_members", "_metadata", "_ring", "_stale", "_texts")
 
     def __init__(self, members: MemberList, metadata: Metadata, directory: Directory) -> None:
         self._members = members
         self._metadata = metadata
         self._directory = directory
         self._contacts: dict[NodeId, _Contact] = {}
-        self._texts: dict[NodeId, bytes] = {}
+        self._texts: dict[NodeId, bytes] = {}  # in the order of ids
+        self._stale: dict[NodeId, None] = {}  # a dict for its order
         self._fresh: deque[tuple[str, NodeId, int, int | None]] = deque(maxlen=RING)
         self._ring: deque[bytes] = deque(maxlen=RING)
 
     def _contact(self, peer: NodeId) -> _Contact:
-        self._texts.pop(peer, None)
+        self._stale[peer] = None
         found = self._contacts.get(peer)
         if found is None:
             self._contacts[peer] = found = _Contact()
@@ -162,7 +162,7 @@ class Introspector:
 
     def metadata_seen(self, peer: NodeId) -> None:
         """Note that `peer` told something new about itself."""
-        self._texts.pop(peer, None)
+        self._stale[peer] = None
 
     def tier2(self, config: SwimConfig, now_ns: int) -> bytes:
         """Return the fields of the tier-2 state as JSON, in its order and without the outer braces.
@@ -179,7 +179,7 @@ class Introspector:
         ]
         peers = self._peers()
         if peers:
-            parts.append(b'"peers":[%b]' % b",".join(peers))
+            parts.append(b'"peers":[%b]' % peers)
         self._ring.extend([self._ring_json(*entry) for entry in self._fresh])
         self._fresh.clear()
         if self._ring:
@@ -187,17 +187,21 @@ class Introspector:
         parts.append(b'"scraped_at_ms":%d' % (now_ns // _NS_PER_MS))
         return b",".join(parts)
 
-    def _peers(self) -> list[bytes]:
-        texts, contacts = self._texts, self._contacts
-        for node, member in self._members:
-            if node not in texts:
-                texts[node] = self._peer_json(node, STATE_NAMES[member.state], member.incarnation, contacts.get(node))
-        for node, contact in contacts.items():
-            if node not in texts and node != self._members.self_id:
-                texts[node] = self._peer_json(node, "Unknown", 0, contact)
-        return [texts[node] for node in sorted(texts)]
+    def _peers(self) -> bytes:
+        texts, known = self._texts, len(self._texts)
+        if not known:
+            self._stale.update(dict.fromkeys(node for node, _ in self._members))
+        self._stale.pop(self._members.self_id, None)
+        for node in self._stale:
+            member = self._members.get(node)
+            state, incarnation = ("Unknown", 0) if member is None else (STATE_NAMES[member.state], member.incarnation)
+            texts[node] = self._peer_json(node, state, incarnation, self._contacts.get(node))
+        self._stale.clear()
+        if len(texts) > known:
+            texts = self._texts = dict(sorted(texts.items()))
+        return b",".join(texts.values())
 
-    def _peer_json(self, node: NodeId, state: PeerState, incarnation: int, contact: _Contact | None) -> bytes:
+    def _peer_json(self, node: NodeId, state: str, incarnation: int, contact: _Contact | None) -> bytes:
         text = _opinion_json(self._directory.twin(node), state, incarnation)
         if contact is not None:
             times = (contact.ping_sent_ns, contact.ack_received_ns, contact.ping_received_ns, contact.suspected_ns)

@@ -39,6 +39,11 @@ def _take(
     return taken
 
 
+def _rank(entry: NameEntry) -> tuple[int, int, NodeId]:
+    """Return what two entries of one name are compared by: the higher wins."""
+    return entry.timestamp, entry.generation, entry.node
+
+
 class Registry:
     """Names and their owners. The clock is logical: it passes every timestamp that it has seen."""
 
@@ -75,20 +80,19 @@ class Registry:
         self._own[name] = actor_addr
         self._write(name, actor_addr, self._members.self_id, tombstone=False)
 
-    def unregister(self, name: str) -> None:
-        """Tombstone a name of this node, for good; unknown names are ignored."""
+    def unregister(self, name: str) -> NameEntry | None:
+        """Tombstone a name of this node, for good, and return the tombstone; names of others, won ones too, are left alone."""
         actor_addr = self._own.pop(name, None)
-        if actor_addr is not None:
-            self._write(name, actor_addr, self._members.self_id, tombstone=True)
+        known = self._entries.get(name)
+        own = self._members.self_id
+        if actor_addr is None or (known is not None and known.node != own):
+            return None
+        return self._write(name, actor_addr, own, tombstone=True)
 
     def merge(self, entry: NameEntry) -> None:
         """Merge a received entry; what is news is passed on."""
         known = self._entries.get(entry.name)
-        if known is not None and (entry.timestamp, entry.generation, entry.node) <= (
-            known.timestamp,
-            known.generation,
-            known.node,
-        ):
+        if known is not None and _rank(entry) <= _rank(known):
             return
         self._entries[entry.name] = entry
         self._clock = max(self._clock, entry.timestamp + 1)
@@ -109,10 +113,19 @@ class Registry:
             if entry.node == owner and not entry.tombstone:
                 self._write(name, entry.actor_addr, owner, tombstone=True)
 
-    def disown(self) -> None:
-        """Tombstone all own names: this node leaves and will not claim them again."""
-        for name in list(self._own):
-            self.unregister(name)
+    def disown(self) -> list[NameEntry]:
+        """Tombstone all own names, and return the tombstones: this node leaves and will not claim them again."""
+        tombstones = [self.unregister(name) for name in list(self._own)]
+        return [tombstone for tombstone in tombstones if tombstone is not None]
+
+    def standing_against(self, owner: NodeId, entries: Iterable[NameEntry]) -> list[NameEntry]:
+        """Return the tombstones that beat these registrations of `owner`: one that started anew cannot know of them."""
+        pairs = [(entry, self._entries.get(entry.name)) for entry in entries if entry.node == owner]
+        return [
+            known
+            for entry, known in pairs
+            if known is not None and known.tombstone and known.node == owner and _rank(entry) < _rank(known)
+        ]
 
     def requeue_all(self) -> None:
         """Send everything again, for a peer that may know nothing."""
@@ -129,12 +142,13 @@ class Registry:
             if entry.tombstone and name not in self._pending and self._clock - entry.timestamp > COLLECT_AFTER:
                 del self._entries[name]
 
-    def _write(self, name: str, actor_addr: NodeId, owner: NodeId, *, tombstone: bool) -> None:
+    def _write(self, name: str, actor_addr: NodeId, owner: NodeId, *, tombstone: bool) -> NameEntry:
         self._clock += 1
         known = self._entries.get(name)
         generation = 1 if known is None else known.generation + 1
-        self._entries[name] = NameEntry(name, actor_addr, owner, self._clock, generation, tombstone)
+        entry = self._entries[name] = NameEntry(name, actor_addr, owner, self._clock, generation, tombstone)
         self._queue(name)
+        return entry
 
     def _queue(self, name: str) -> None:
         self._pending[name] = transmit_budget(_TRANSMITS, self._members.cluster_size)
@@ -232,10 +246,8 @@ class _Framed:
 
     __slots__ = ("_metadata", "_registry", "_room", "_self_id")
 
-    def __init__(self, registry: Registry, metadata: Metadata, self_id: NodeId, max_message_bytes: int) -> None:
-        self._registry, self._metadata, self._self_id = registry, metadata, self_id
-        empty = payload_size(RegistryGossip(sender=self_id, entries=()))
-        self._room = max_message_bytes - empty if max_message_bytes else UNBOUNDED
+    def __init__(self, registry: Registry, metadata: Metadata, self_id: NodeId, room: int) -> None:
+        self._registry, self._metadata, self._self_id, self._room = registry, metadata, self_id, room
 
     def repeats_on_alive(self, before: MemberState | None) -> bool:
         return before is None or before is MemberState.DEAD
@@ -257,16 +269,19 @@ class _Framed:
 class Names:
     """The registry and the metadata of one node, coupled to its membership."""
 
-    __slots__ = ("_carrier", "frames", "metadata", "registry", "wrap")
+    __slots__ = ("_carrier", "_room", "_self_id", "frames", "metadata", "registry", "wrap")
 
     def __init__(self, members: MemberList, config: SwimConfig) -> None:
         self.registry = Registry(members, config.defects)
         self.metadata = Metadata(members)
+        self._self_id = members.self_id
+        empty = payload_size(RegistryGossip(sender=members.self_id, entries=()))
+        self._room = config.max_message_bytes - empty if config.max_message_bytes else UNBOUNDED
         self._carrier: _Carrier
         if Defect.COMBINED_PIGGYBACK in config.defects:  # B2: nested in every message, all repeated on each Alive
             self._carrier = _Combined(self.registry, self.metadata)
         else:
-            self._carrier = _Framed(self.registry, self.metadata, members.self_id, config.max_message_bytes)
+            self._carrier = _Framed(self.registry, self.metadata, members.self_id, self._room)
         self.wrap = self._carrier.wrap
         self.frames = self._carrier.frames
         for name in config.names:
@@ -287,6 +302,20 @@ class Names:
         """Follow a refutation: whoever believed the claim may have dropped what this node told."""
         self.registry.reassert()
         self.metadata.reassert()
+
+    def farewell(self) -> list[RegistryGossip]:
+        """Give up the own names, and return the frames that say so."""
+        return self.pack(self.registry.disown())
+
+    def pack(self, entries: Iterable[NameEntry]) -> list[RegistryGossip]:
+        """Return these entries in as few frames as their bounds allow."""
+        known = {entry.name: entry for entry in entries}
+        pending = dict.fromkeys(known, 1)
+        frames = []
+        while pending:
+            taken = _take(pending, known, NAMES_A_MESSAGE, self._room, name_json)
+            frames.append(RegistryGossip(sender=self._self_id, entries=tuple(taken)))
+        return frames
 
     def absorb(self, names: Iterable[NameEntry], metadata: Iterable[MetadataEntry]) -> None:
         """Merge what a message brought."""

@@ -144,7 +144,7 @@ class SwimNode:
         self._now_ns = now_ns
         self._due = 0
         out: list[Output] = []
-        ping = self._probe.send_failed(target)
+        ping = self._probe.send_failed(target, self._tick)
         if ping is not None:
             self._perform([ping], out)
         return out
@@ -155,6 +155,12 @@ class SwimNode:
         self._names.registry.disown()
         self._outbox.spread(self._id, DEAD, self.members.self_incarnation)
         self._due = 0
+
+    def farewell(self, now_ns: int) -> Sequence[Output]:
+        """Give up the own names and tell every member that is not Dead, for a process that ends now. Do not tick it again."""
+        self._now_ns = now_ns
+        frames = self._names.farewell()
+        return [Outgoing(member, frame) for member in self.members.alive_members() for frame in frames]
 
     def register(self, name: str, actor_addr: NodeId | None = None) -> None:
         """Register a name for this node, at an address of its own or at the node's.
@@ -300,8 +306,12 @@ class SwimNode:
             if self._credible(record, message.members[-1].node, out):
                 self._apply(*record, "join-response", out)
 
-    def _on_registry_gossip(self, message: RegistryGossip, out: list[Output]) -> None:  # noqa: ARG002  # nothing to say
+    def _on_registry_gossip(self, message: RegistryGossip, out: list[Output]) -> None:
+        """Merge names. A sender that claims its own name below its own tombstone is told of it, and can claim above it."""
+        sender = message.sender
+        against = self._names.registry.standing_against(sender, message.entries)
         self._names.absorb(message.entries, ())
+        out.extend([Outgoing(sender, frame) for frame in self._names.pack(against)])
 
     def _on_metadata_gossip(self, message: MetadataGossip, out: list[Output]) -> None:  # noqa: ARG002  # nothing to say
         self._names.absorb((), message.entries)

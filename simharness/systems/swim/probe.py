@@ -144,8 +144,9 @@ class ProbeCycle:
         """Complete the open probe if this answers it through a relay."""
         return self._complete(target) if self._phase is Phase.INDIRECT and self._matches(target, sequence) else None
 
-    def send_failed(self, to: NodeId) -> SendPing | None:
+    def send_failed(self, to: NodeId, tick: int) -> SendPing | None:
         """Probe a live peer that could not be reached: now if idle, else when the open probe ends."""
+        self._tick = tick
         member = self._members.get(to)
         if member is None or member.state is MemberState.DEAD or to in self._demands:
             return None

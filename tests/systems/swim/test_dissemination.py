@@ -1,0 +1,84 @@
+"""The gossip queue (reference sections 7, 15)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simharness.systems.swim.dissemination import GossipQueue, transmit_budget
+from simharness.systems.swim.ids import node_id
+from simharness.systems.swim.members import MemberState
+from simharness.systems.swim.wire import nested_cost, unpack, pack_updates, update_json
+
+ALIVE, SUSPECT, DEAD = MemberState
+B, C, D = map(node_id, "bcd")
+
+
+def drain(queue: GossipQueue, limit: int = 8) -> int:
+    """How many messages still carry something."""
+    sends = 0
+    while queue.take(limit):
+        sends += 1
+    return sends
+
+
+@pytest.mark.parametrize(("size", "sends"), [(1, 3), (2, 3), (3, 6), (4, 6), (5, 9), (8, 9), (9, 12), (16, 12)])
+def test_budget(size: int, sends: int) -> None:
+    """An entry is sent exactly lambda x max(1, ceil(log2 n)) times."""
+    queue = GossipQueue(3)
+    queue.enqueue(B, ALIVE, 0, size)
+    assert transmit_budget(3, size) == drain(queue) == sends
+    assert len(queue) == 0
+
+
+def test_a_dominating_update_replaces_and_refills() -> None:
+    """A stronger claim takes the place with a full budget; an equal or weaker one changes nothing."""
+    queue = GossipQueue(3)
+    queue.enqueue(B, SUSPECT, 1, 2)
+    queue.take(8)
+    for state, incarnation in ((SUSPECT, 1), (ALIVE, 1), (DEAD, 0)):
+        queue.enqueue(B, state, incarnation, 16)
+    assert queue.take(8) == [update_json(B, SUSPECT, 1)]
+    queue.enqueue(B, ALIVE, 2, 2)
+    assert queue.take(8) == [update_json(B, ALIVE, 2)]
+    assert drain(queue) == 2
+
+
+def test_dead_first_then_suspect_and_the_order_persists() -> None:
+    """Priority descends, ties keep insertion order."""
+    queue = GossipQueue(3)
+    for node, state in ((B, ALIVE), (C, SUSPECT), (D, DEAD), (node_id("e"), SUSPECT)):
+        queue.enqueue(node, state, 0, 16)
+    taken = unpack(pack_updates(queue.take(8))).updates
+    assert [(update.node, update.state) for update in taken] == [
+        (D, DEAD),
+        (C, SUSPECT),
+        (node_id("e"), SUSPECT),
+        (B, ALIVE),
+    ]
+    assert len(queue.take(2)) == 2
+    assert queue.take(0) == []
+
+
+CLAIMS = st.lists(
+    st.tuples(st.sampled_from("bcdefg"), st.sampled_from(MemberState), st.integers(0, 3)), min_size=1, max_size=20
+)
+
+
+@given(claims=CLAIMS, limit=st.integers(1, 8), room=st.integers(0, 2_500))
+def test_one_entry_a_node_within_limit_and_room(
+    claims: list[tuple[str, MemberState, int]], limit: int, room: int
+) -> None:
+    """Whatever is queued: one entry a node, the strongest; what is taken fits and is charged, the rest is not."""
+    queue = GossipQueue(1)
+    best: dict[bytes, tuple[int, MemberState]] = {}
+    for host, state, incarnation in claims:
+        queue.enqueue(node_id(host), state, incarnation, 2)
+        best[node_id(host)] = max(best.get(node_id(host), (-1, ALIVE)), (incarnation, state))
+    assert len(queue) == len(best)
+    taken = queue.take(limit, room)
+    assert len(taken) <= limit
+    assert sum(map(nested_cost, taken)) <= room
+    assert len(queue) == len(best) - len(taken)  # a budget of one: what was sent is gone
+    everything = [*taken, *queue.take(8)]
+    found = {update.node: (update.incarnation, update.state) for update in unpack(pack_updates(everything)).updates}
+    assert found == best
