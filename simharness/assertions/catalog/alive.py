@@ -1,6 +1,6 @@
 """`all_alive_at` and `all_alive_throughout`: what the named peers hold about each other.
 
-Both judge views that are exact at the end of an instant (`views`). A named peer that is dead has no view, and a rebuilt one has
+Both judge views that are exact at the end of an instant (`views`). A named peer that is dead or halted has no view, and a rebuilt one has
 none until its first snapshot: if nothing else is violated, the outcome is then inconclusive.
 """
 
@@ -90,7 +90,9 @@ class AllAliveThroughoutFold(_MutualViews):
         """Note a named peer that goes down in the window."""
         del key
         change = self.views.on_life(host, event)
-        if change is not None and change[1] == "killed" and change[0] in self.peers and self._within(at_ns):
+        if change is None or change[0] not in self.peers or not self._within(at_ns):
+            return
+        if change[1] in ("killed", "halted"):
             self._gap = True
 
     def on_transition(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:

@@ -1,7 +1,7 @@
 """`convergence_after` and `peer_detected_dead_within`: what the snapshots of one instant say together.
 
 Counted are snapshots in (after, after + within] alone. An instant is judged when it is over, by the peers that are up then; a
-rebuilt peer counts from its first own snapshot in the window on, a dead one not at all.
+rebuilt peer counts from its first own snapshot in the window on, a dead or halted one not at all.
 """
 
 from collections.abc import Iterable
