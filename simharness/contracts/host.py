@@ -158,7 +158,11 @@ class HostContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostKind(Protocol):
-    """A kind of host: validation, construction and codec (§6.1)."""
+    """A kind of host: validation, construction and codec (§6.1).
+
+    A kind may also have `always_rebuilt: bool`: its instances live once, so that every resurrection builds a fresh one
+    whatever `preserve_state` says (ruling E25).
+    """
 
     @property
     def kind_tag(self) -> str:

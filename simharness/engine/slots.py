@@ -68,9 +68,9 @@ class Slot:
         self.life += 1
 
     def resurrect(self, *, preserve_state: bool) -> None:
-        """Start the process again, with its old instance or with a fresh one."""
+        """Start the process again, with its old instance or with a fresh one, as its kind may demand (ruling E25)."""
         self.life += 1
         self.dead = self.halted = self.deaf = False
-        if not preserve_state:
+        if not preserve_state or getattr(self.kind, "always_rebuilt", False):
             self.instance += 1
             self.host = self._build()

@@ -11,6 +11,7 @@ from simharness.contracts.host import HostKind
 BUILT_IN: Final = {
     "echo": "simharness.hosts.echo:KIND",
     "parity_stub": "simharness.hosts.parity_stub:KIND",
+    "stage": "simharness.hosts.stage.kind:KIND",
     "swim": "simharness.hosts.swim.kind:KIND",
 }
 GROUP: Final = "simharness.kinds"

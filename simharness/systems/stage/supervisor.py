@@ -18,7 +18,7 @@ class LifecycleChanged(NamedTuple):
 
 
 class NameRegistered(NamedTuple):
-    """The stage registered its name: a record, and a request to whoever keeps the cluster's names."""
+    """The stage registered its name."""
 
     name: str
     address: str
@@ -70,7 +70,7 @@ class SpawnWorker(NamedTuple):
 
 
 class PublishName(NamedTuple):
-    """Make a further name known to the cluster."""
+    """Make a name known to the cluster."""
 
     name: str
 
@@ -138,7 +138,7 @@ class Supervisor:
         out: list[Output] = []
         self._step(Input.TICK, out)
         self.names[self._name] = self._address
-        out.append(NameRegistered(self._name, self._address, self._node_id))
+        out += (PublishName(self._name), NameRegistered(self._name, self._address, self._node_id))
         self._step(Input.REGISTERED, out)
         if self._worker is not None:
             out.append(SpawnWorker())
