@@ -187,22 +187,31 @@ class Routes:
                     return
 
     def _check_two_relays(self, into: dict[str, list[str]]) -> None:
-        """Report host pairs that declared legs join through two relays. Sources with the same relays share the search."""
+        """Report host pairs that declared legs join through two relays.
+
+        Sources with the same relays share one search, and of their ambiguous pairs each source and each target is reported
+        once: the cost stays linear in the legs.
+        """
         out: dict[str, list[str]] = {}
         for link in self.links:
             if link.source in self._names.relays:
                 out.setdefault(link.source, []).append(link.target)
-        shared: dict[tuple[str, ...], list[tuple[str, str, str]]] = {}
+        groups: dict[tuple[str, ...], list[str]] = {}
         for source, relays in into.items():
-            key = tuple(sorted(relays))
-            if len(key) < 2:  # noqa: PLR2004  # one relay cannot be ambiguous
-                continue
-            if key not in shared:
-                shared[key] = _reached_twice(key, out)
-            for target, one, other in shared[key]:
-                if target != source:
-                    legs = (source, one), (one, target), (source, other), (other, target)
-                    self._blame(_two(source, target, one, other), *legs)
+            if len(relays) > 1:
+                groups.setdefault(tuple(sorted(relays)), []).append(source)
+        for key, sources in groups.items():
+            reached = _reached_twice(key, out)
+            for source in sources:
+                self._blame_two(next(((source, *one) for one in reached if one[0] != source), None))
+            for one in reached:
+                self._blame_two(next(((source, *one) for source in sources if source != one[0]), None))
+
+    def _blame_two(self, found: tuple[str, str, str, str] | None) -> None:
+        if found is not None:
+            source, target, one, other = found
+            legs = (source, one), (one, target), (source, other), (other, target)
+            self._blame(_two(source, target, one, other), *legs)
 
     def _check_leg_policies(self, default: LinkPolicy) -> None:
         """Legs through one relay that `via` makes agree with each other and with a declared leg of the same name (R14)."""

@@ -155,6 +155,14 @@ def test_consequences_of_a_bad_link_are_not_reported() -> None:
     assert broken(BASE + link("a", "b").replace("links", "link") + burst) == [("link", "unknown field; write links")]
 
 
+def test_two_ambiguities_of_one_source() -> None:
+    """L17: legs that complete two ambiguous pairs are two mistakes, from one source or to one target."""
+    one = LEGS + link("R", "c") + link("a", "S") + link("S", "b") + link("S", "c")
+    assert [field for field, _ in broken(TWO + one)] == ["links[4].from", "links[5].from"]
+    other = link("R", "b") + link("S", "b") + link("a", "R") + link("c", "R") + link("a", "S") + link("c", "S")
+    assert [field for field, _ in broken(TWO + other)] == ["links[4].from", "links[5].from"]
+
+
 def test_queue_discipline_spellings() -> None:
     """R15: the discipline is optional and spelled `fifo` or, as §5A.2 does, `Fifo`."""
     for rest in ("", 'queue_discipline = "fifo"', 'queue_discipline = "Fifo"'):

@@ -42,6 +42,13 @@ HEAD_MISTAKES = [
     (top("seed = 7", "seed = 18446744073709551616"), "seed", U64),
     (top("seed = 7", "sed = 7"), "sed", "unknown field; write seed"),
     (top("duration_ns = 60_000", "duration_ms = 6"), "duration_ms", "unknown field; write duration_ns"),
+    (
+        top("duration_ns = 60_000", "duration_ns = 0x1_0000_0000_0000_0000")
+        + mutation("heal")
+        + assertion("convergence_after", 'after_ns = 5\nwithin_ns = 5\npeers = ["a"]'),
+        "duration_ns",
+        U64,
+    ),
     (top("period_ns = 100", "period_ns = 0"), "default_tick.period_ns", POSITIVE),
     (top("period_ns = 100", "period_ms = 1"), "default_tick.period_ms", "unknown field; write period_ns"),
     (HEAD + LINK + ABC, "default_tick", "missing; this table is required"),
@@ -86,6 +93,7 @@ LINK_MISTAKES = [
     (BASE + link("a", "zed"), "links[0].to", "undeclared peer or relay 'zed'"),
     (BASE + "[[meshes]]\nlatency_us = 3", "meshes[0].latency_us", "unknown field; write latency_ns"),
     (BASE + '[[meshes]]\nshape = "rings"', "meshes[0].shape", "unknown value; write ring"),
+    (BASE + "[[meshes]]\nshape = 3", "meshes[0].shape", "must be a string, not an integer"),
     (BASE + '[[meshes]]\npeers = ["a", "z"]', "meshes[0].peers[1]", "undeclared peer 'z'"),
     (BASE + '[[meshes]]\npeers = ["a"]', "meshes[0].peers", "a mesh joins at least two peers"),
     (BASE + '[[meshes]]\npeers = ["a", "b", "a"]', "meshes[0].peers[2]", "duplicate peer 'a'; see peers[0]"),
