@@ -1,7 +1,7 @@
 """`all_alive_at` and `all_alive_throughout`: what the named peers hold about each other.
 
-Both judge views that are exact at the end of an instant (`views`). A named peer that is dead or halted has no view, and a rebuilt one has
-none until its first snapshot: if nothing else is violated, the outcome is then inconclusive.
+Both judge views that are exact at the end of an instant (`views`). A named peer that is dead or halted has no view, and a
+rebuilt one has none until its first snapshot: if nothing else is violated, the outcome is then inconclusive.
 """
 
 from collections.abc import Iterator
