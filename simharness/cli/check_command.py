@@ -7,6 +7,7 @@ from simharness.core import canonical_json
 from simharness.core.errors import Problem, ScenarioError
 from simharness.hosts.kinds import Kinds
 from simharness.scenario.loader import load
+from simharness.scenario.words import printable
 
 
 def run(args: argparse.Namespace) -> int:
@@ -26,9 +27,10 @@ def run(args: argparse.Namespace) -> int:
             "snapshots": len(scenario.snapshots),
             "assertions": len(scenario.assertions),
         }
-        reports.append({"file": file, "name": scenario.name, "seed": scenario.seed, **counts})
+        shown = printable(file)
+        reports.append({"file": shown, "name": scenario.name, "seed": scenario.seed, **counts})
         if not args.json:
-            print(f"ok  {file}  " + "  ".join(f"{count} {what}" for what, count in counts.items()))
+            print(f"ok  {shown}  " + "  ".join(f"{count} {what}" for what, count in counts.items()))
     if problems:
         raise ScenarioError(problems)
     if args.json:

@@ -5,9 +5,11 @@ that it does not use.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Final, NoReturn
 
 from simharness.core.errors import EngineAbort, Problem, RefusedError
@@ -17,6 +19,7 @@ FAILED: Final = 1
 BAD_INPUT: Final = 2
 INCONCLUSIVE: Final = 3
 ABORTED: Final = 4
+INTERRUPTED: Final = 130
 
 _CODES: Final = "exit codes: 0 all Pass, 1 a Fail, 2 bad input, 3 nothing worse than Inconclusive, 4 engine abort"
 
@@ -85,11 +88,20 @@ def parser() -> argparse.ArgumentParser:
     diff.add_argument("first", metavar="A", help="bundle directory")
     diff.add_argument("second", metavar="B", help="bundle directory")
     diff.add_argument("--context", type=_count, default=3, metavar="N", help="lines shown before the divergence (3)")
+
+    shrink = command("shrink", "shrink a failing scenario file to a local minimum that fails in the same way")
+    shrink.add_argument("file", metavar="FILE", help="scenario file with a failing assertion")
+    shrink.add_argument("--out", metavar="FILE", help="where to write the result (.simharness/shrunk/<name>)")
+    shrink.add_argument("--seed", type=_unsigned, help="use this seed instead of the file's")
+    shrink.add_argument("--most-runs", type=_count, default=5_000, metavar="N", help="candidate runs at most (5000)")
     return root
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. User errors never show a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a name that the terminal cannot show is no reason to stop
+            stream.reconfigure(errors="backslashreplace")
     root = parser()
     args = root.parse_args(argv)
     if args.version:
@@ -102,27 +114,34 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     try:
         code: int = import_module(f"simharness.cli.{args.command}_command").run(args)
+        sys.stdout.flush()
     except RefusedError as error:
-        return _refuse(args, error)
+        _report(args, {"problems": [{"file": p.file, "field": p.field, "rule": p.rule} for p in error.problems]})
+        complain(error)
+        return BAD_INPUT
     except EngineAbort as abort:
-        _report(
-            args, {"error": {"rule": abort.rule, "host": abort.host_id, "at_ns": abort.at_ns, "detail": abort.detail}}
-        )
-        print(abort, file=sys.stderr)
+        _report(args, {"error": abort_report(abort)})
+        complain(abort)
         return ABORTED
     except BrokenPipeError:
-        sys.stderr.close()  # the reader is gone; nothing is left to say, and no traceback at exit either
+        # The reader is gone; nothing is left to say, and what is still buffered must not be tried again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PASSED
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+        complain("interrupted")
+        return INTERRUPTED
     return code
 
 
-def _refuse(args: argparse.Namespace, error: RefusedError) -> int:
-    _report(args, {"problems": [{"file": p.file, "field": p.field, "rule": p.rule} for p in error.problems]})
-    print(error, file=sys.stderr)
-    return BAD_INPUT
+def complain(text: object) -> None:
+    """Print to standard error, after what stands before it on standard output."""
+    sys.stdout.flush()
+    print(text, file=sys.stderr)
+
+
+def abort_report(abort: EngineAbort) -> dict[str, object]:
+    """Return the JSON form of an engine abort."""
+    return {"rule": abort.rule, "host": abort.host_id, "at_ns": abort.at_ns, "detail": abort.detail}
 
 
 def _report(args: argparse.Namespace, value: object) -> None:

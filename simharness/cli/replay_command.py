@@ -11,7 +11,7 @@ from simharness.cli import progress, show
 from simharness.cli.bundles import opened
 from simharness.cli.main import FAILED, PASSED
 from simharness.hosts.kinds import Kinds
-from simharness.run import run_to_bundle
+from simharness.run import defects_of, run_to_bundle
 from simharness.scenario.loader import load
 
 
@@ -21,6 +21,8 @@ def run(args: argparse.Namespace) -> int:
     recorded = bundle_digest(original.root)
     kinds = Kinds()
     loaded = load(original.root.joinpath("scenario.toml"), kinds)
+    if not args.json:
+        show.print_defects(defects_of(loaded.scenario))
     with tempfile.TemporaryDirectory(prefix="simharness-replay-") as scratch:
         result = run_to_bundle(loaded, Path(scratch, "bundle"), kinds, drive=progress.finish)
         same = result.digest == recorded

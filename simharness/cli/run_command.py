@@ -1,19 +1,23 @@
 """`simharness run`: load, run, write the bundle, judge."""
 
 import argparse
-import sys
-from collections.abc import Mapping
+import re
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from simharness.bundle.places import check_replaceable, structured_io
+from simharness.bundle.reader import Bundle
 from simharness.cli import progress, show
-from simharness.cli.main import ABORTED, FAILED, INCONCLUSIVE, PASSED
+from simharness.cli.main import ABORTED, FAILED, INCONCLUSIVE, PASSED, abort_report, complain
+from simharness.cli.swim_options import SwimOptions
 from simharness.core.errors import EngineAbort, InputError, Problem, ScenarioError
 from simharness.hosts.kinds import Kinds
 from simharness.run import Result, defects_of, run_to_bundle
 from simharness.scenario.loader import Loaded, load
+from simharness.scenario.words import printable
 
 _RUNS: Final = Path(".simharness", "runs")
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
 _WORST_FIRST: Final = (ABORTED, FAILED, INCONCLUSIVE, PASSED)
 
 
@@ -24,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     places = _places(args, loaded)
     codes, reports = [], []
     for file, scenario, place in zip(args.files, loaded, places, strict=True):
-        code, report = _run_one(args, file, scenario, place, kinds)
+        code, report = _run_one(args, printable(file), scenario, place, kinds)
         codes.append(code)
         reports.append(report)
     if args.json:
@@ -34,49 +38,43 @@ def run(args: argparse.Namespace) -> int:
 
 def _load_all(args: argparse.Namespace, kinds: Kinds) -> list[Loaded]:
     """Load every file; report the mistakes of all of them together."""
+    options = SwimOptions(args, kinds)
     loaded: list[Loaded] = []
     problems: list[Problem] = []
     for file in args.files:
         try:
-            loaded.append(load(file, kinds, seed=args.seed, reconfigure=_reconfigure(args)))
+            loaded.append(load(file, kinds, seed=args.seed, reconfigure=options.reconfigure if options.given else None))
         except ScenarioError as error:
             problems += error.problems
     if problems:
         raise ScenarioError(problems)
+    options.refuse_if_idle()
     return loaded
 
 
-def _reconfigure(args: argparse.Namespace) -> Any:
-    """Return the function that puts the command line's SWIM options into the tables of swim peers (ruling K1)."""
-    if args.swim_profile is None and not args.swim_defect:
-        return None
-
-    def reconfigure(kind: str, raw: Mapping[str, Any]) -> Mapping[str, Any]:
-        if isinstance(raw.get("node"), dict):
-            return {**raw, "node": reconfigure("swim", raw["node"])}
-        if kind != "swim":
-            return raw
-        profile = {} if args.swim_profile is None else {"profile": args.swim_profile}
-        named = raw.get("defects", [])
-        added = (
-            [*named, *(name for name in args.swim_defect if name not in named)] if isinstance(named, list) else named
-        )
-        return {**raw, **profile, **({"defects": added} if args.swim_defect else {})}
-
-    return reconfigure
-
-
 def _places(args: argparse.Namespace, loaded: list[Loaded]) -> list[Path]:
-    """Return where each bundle goes: `--out` itself for one file, else a directory named after the file's place."""
+    """Return where each bundle goes: `--out` itself for one file, else a directory named after the file's place.
+
+    Raises:
+        InputError: If two bundles would share a place, or one is taken by something that is no bundle.
+    """
     if args.out is not None and len(loaded) == 1:
-        return [Path(args.out)]
-    root = _RUNS if args.out is None else Path(args.out)
-    names = ["-".join(PurePosixPath(item.scenario_path).with_suffix("").parts) for item in loaded]
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            rule = f"this file and {args.files[names.index(name)]} would share the bundle directory {name}"
-            raise InputError(file=args.files[index], field="(arguments)", rule=rule)
-    return [root.joinpath(name) for name in names]
+        places = [Path(args.out)]
+    else:
+        root = _RUNS if args.out is None else Path(args.out)
+        names = [
+            _NO_NAME.sub("_", "-".join(PurePosixPath(item.scenario_path).with_suffix("").parts)) for item in loaded
+        ]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                earlier = printable(args.files[names.index(name)])
+                rule = f"this file and {earlier} would share the bundle directory {name}"
+                raise InputError(file=printable(args.files[index]), field="(arguments)", rule=rule)
+        places = [root.joinpath(name) for name in names]
+    for place in places:
+        with structured_io(place):
+            check_replaceable(place)
+    return places
 
 
 def _run_one(
@@ -85,9 +83,9 @@ def _run_one(
     """Run one scenario; an abort is reported and leaves the other files their turn."""
     scenario = loaded.scenario
     defects = defects_of(scenario)
+    report: dict[str, Any] = {"file": file, "seed": scenario.seed, "defects": defects}
     if not args.json:
-        if defects:
-            print(f"defects switched on: {', '.join(defects)}")
+        show.print_defects(defects)
         print(f"scenario     {file}  seed {scenario.seed}  {show.seconds(scenario.duration_ns)} virtual")
     try:
         result = run_to_bundle(
@@ -99,27 +97,24 @@ def _run_one(
             max_dispatches=args.max_dispatches,
         )
     except EngineAbort as abort:
-        print(abort, file=sys.stderr)
-        return ABORTED, {"file": file, "aborted": str(abort), "rule": abort.rule, "at_ns": abort.at_ns}
+        complain(abort)
+        kept = printable(str(place)) if args.keep_partial else None
+        if kept is not None and not args.json:
+            print(f"bundle       {kept} (partial)")
+        return ABORTED, report | {"bundle": kept, "error": abort_report(abort)}
     if not args.json:
         _print_result(result)
-    report = {
-        "file": file,
-        "seed": scenario.seed,
-        "defects": defects,
-        "bundle": str(result.bundle),
+    return show.exit_code(result.verdicts), report | {
+        "bundle": printable(str(result.bundle)),
         "digest": result.digest,
         "termination": show.plain(result.termination),
         "verdicts": show.plain(result.verdicts),
     }
-    return show.exit_code(result.verdicts), report
 
 
 def _print_result(result: Result) -> None:
-    show.print_verdicts(result.verdicts)
     if result.termination.reason == "early":
         print(f"ended early  {show.seconds(result.termination.at_ns)}: every assertion had its final verdict")
-    if not result.verdicts:
-        print("no assertion declared: nothing was judged")
-    print(f"bundle       {result.bundle}")
+    show.print_verdicts(result.verdicts, Bundle(result.bundle))
+    print(f"bundle       {printable(str(result.bundle))}")
     print(f"digest       {result.digest}")

@@ -2,24 +2,32 @@
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
 
 from simharness.bundle.diff import Divergence
+from simharness.bundle.reader import Bundle
 from simharness.cli.main import FAILED, INCONCLUSIVE, PASSED
 from simharness.contracts.assertions import Verdict
 from simharness.core import canonical_json
 from simharness.core.units import NS_PER_S
 
-_COLOURS: Final = {"Pass": "32", "Fail": "31;1", "Inconclusive": "33;1"}
+_COLOURS: Final = {"Fail": "31;1", "Inconclusive": "33;1", "Pass": "32"}
 _EVIDENCE_SHOWN: Final = 3
+_LONGEST_QUOTE: Final = 160
+_EVENT_LINE: Final = "events.ndjson:"
+_INDENT: Final = " " * 13
 
 
 def seconds(at_ns: int) -> str:
-    """Return a virtual time in seconds, exactly: all nine decimals."""
-    return f"{at_ns // NS_PER_S}.{at_ns % NS_PER_S:09} s"
+    """Return a virtual time in seconds, exactly."""
+    whole, part = divmod(at_ns, NS_PER_S)
+    fraction = f".{part:09}".rstrip("0") if part else ""
+    return f"{whole}{fraction} s"
 
 
 def coloured(outcome: str) -> str:
@@ -45,16 +53,50 @@ def parameters(verdict: Verdict) -> str:
     return "  ".join(words)
 
 
-def print_verdicts(verdicts: Iterable[Verdict]) -> None:
-    """Print one line a verdict, and below it what it rests on; a Pass needs no evidence on a terminal."""
+def print_verdicts(verdicts: Sequence[Verdict], bundle: Bundle) -> None:
+    """Print one line a verdict, below it what it rests on, and a count; a Pass needs no evidence on a terminal."""
+    if not verdicts:
+        print("no assertion declared: nothing was judged")
+        return
+    quotes = _quotes(verdicts, bundle)
     for verdict in verdicts:
         print(f"{coloured(verdict.outcome)} {verdict.name} {verdict.kind}  {parameters(verdict)}")
         if verdict.outcome == "Pass":
             continue
         for evidence in verdict.evidence[:_EVIDENCE_SHOWN]:
-            print(f"{'':13}at {seconds(evidence.virtual_time_ns)}  {evidence.event_or_snapshot_ref}")
+            reference = evidence.event_or_snapshot_ref
+            print(f"{_INDENT}at {seconds(evidence.virtual_time_ns)}  {reference}{quotes.get(reference, '')}")
         if len(verdict.evidence) > _EVIDENCE_SHOWN:
-            print(f"{'':13}and {len(verdict.evidence) - _EVIDENCE_SHOWN} more")
+            print(f"{_INDENT}and {len(verdict.evidence) - _EVIDENCE_SHOWN} more")
+    counts = Counter[str](verdict.outcome for verdict in verdicts)
+    print("verdict      " + ", ".join(f"{counts[outcome]} {outcome}" for outcome in _COLOURS if counts[outcome]))
+
+
+def _quotes(verdicts: Iterable[Verdict], bundle: Bundle) -> dict[str, str]:
+    """Return the event lines that the shown evidence names, by reference, as `  host kind field=value ...`."""
+    wanted = sorted(
+        {
+            int(evidence.event_or_snapshot_ref.removeprefix(_EVENT_LINE))
+            for verdict in verdicts
+            if verdict.outcome != "Pass"
+            for evidence in verdict.evidence[:_EVIDENCE_SHOWN]
+            if evidence.event_or_snapshot_ref.startswith(_EVENT_LINE)
+        }
+    )
+    lines, quotes, reached = bundle.lines(), dict[str, str](), 0
+    for number in wanted:
+        line = next(islice(lines, number - reached, None))
+        reached = number + 1
+        quotes[f"{_EVENT_LINE}{number}"] = "  " + _quoted(canonical_json.parse(line))
+    return quotes
+
+
+def _quoted(record: dict[str, Any]) -> str:
+    event = record["event"]
+    words = [record["host_id"] or record["kind_tag"], event["kind"]]
+    words += [f"{name}={value}" for name, value in event.items() if name != "kind"]
+    text = " ".join(words)
+    return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "..."
 
 
 def print_divergence(found: Divergence, left: str, right: str) -> None:
@@ -66,6 +108,12 @@ def print_divergence(found: Divergence, left: str, right: str) -> None:
         print(f"{mark * 3} {name}")
         for line in lines or ("(ends here)",):
             print(f"{mark} {line}")
+
+
+def print_defects(defects: Sequence[str]) -> None:
+    """Print which defects are switched on, if any: the first line of whatever runs them (ruling K1)."""
+    if defects:
+        print(f"defects switched on: {', '.join(defects)}")
 
 
 def print_json(value: object) -> None:

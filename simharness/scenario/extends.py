@@ -22,8 +22,11 @@ def tree_of(real: str) -> str:
 
 
 def relative_to_tree(real: str, tree: str) -> str:
-    """Return a path relative to the scenario tree, with forward slashes."""
-    return os.path.relpath(real, tree).replace(os.sep, "/")
+    """Return a path relative to the scenario tree, with forward slashes; bytes that are not UTF-8 are escaped.
+
+    The locale has no say in how the name is decoded: the path goes into the manifest.
+    """
+    return os.fsencode(os.path.relpath(real, tree).replace(os.sep, "/")).decode(errors="backslashreplace")
 
 
 def read_chain(path: str) -> tuple[SourceFile, ...]:
