@@ -56,14 +56,19 @@ class GossipQueue:
             return
         entry.state, entry.incarnation, entry.remaining, entry.text, entry.cost = state, incarnation, budget, text, cost
 
-    def take(self, limit: int, room: int = UNBOUNDED) -> list[bytes]:
-        """Return up to `limit` updates as JSON texts whose wire cost fits `room`, and charge each one message."""
+    def take(self, limit: int, room: int = UNBOUNDED, first: tuple[NodeId, ...] = ()) -> list[bytes]:
+        """Return up to `limit` updates as JSON texts whose wire cost fits `room`, and charge each one message.
+
+        What is queued about the nodes of `first` goes before everything else, in their order.
+        """
         order = self._order
         if len(order) > 1:
             order.sort(key=_priority)  # stable, and it persists
+        ranked = [self._entries[node] for node in first if node in self._entries]
+        ranked = [*ranked, *(entry for entry in order if entry.node not in first)] if ranked else order
         taken: list[bytes] = []
         spent = False
-        for entry in order[:limit]:
+        for entry in ranked[:limit]:
             room -= entry.cost
             if room < 0:
                 break
@@ -71,7 +76,7 @@ class GossipQueue:
             entry.remaining -= 1
             spent = spent or entry.remaining == 0
         if spent:
-            for entry in order[: len(taken)]:
+            for entry in ranked[: len(taken)]:
                 if entry.remaining == 0:
                     del self._entries[entry.node]
             self._order = [entry for entry in order if entry.remaining]

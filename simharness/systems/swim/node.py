@@ -358,12 +358,19 @@ class SwimNode:
         self._apply(peer, state, incarnation, "gossip", out, gossip=True)
 
     def _answer_claim(self, claim: Record, source: NodeId, out: list[Output]) -> None:
-        """Refute a claim that this node is not Alive, unless it has left."""
-        before = self.members.self_incarnation
-        if self._left or not self.members.refute(claim.incarnation):
+        """Refute a claim that this node is not Alive, unless it has left.
+
+        A claim that is refuted already raises nothing, but whoever makes it has missed every copy of the refutation: it is
+        spread once more (case A19).
+        """
+        if self._left:
             return
+        before = self.members.self_incarnation
+        refuted = self.members.refute(claim.incarnation)
         after = self.members.self_incarnation
         self._outbox.spread(self._id, ALIVE, after)
+        if not refuted:
+            return
         out.append(IncarnationBumped(before, after, STATE_NAMES[claim.state], claim.incarnation, source))
         self._names.self_refuted()
 

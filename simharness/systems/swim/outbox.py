@@ -50,7 +50,7 @@ class Outbox:
         held = self._hearsay.claims.get(to)
         claim = None if held is None else update_json(to, MemberState.SUSPECT, held)
         message = Ping(sender=self._id, sequence=sequence)
-        piggyback = self._piggyback(message, claim)
+        piggyback = self._piggyback(to, message, claim)
         if piggyback:
             message = Ping(sender=self._id, sequence=sequence, piggyback=piggyback)
         self._introspector.ping_sent(to, now_ns)
@@ -60,7 +60,7 @@ class Outbox:
     def ack(self, to: NodeId, sequence: int, out: list[Output]) -> None:
         """Answer a Ping."""
         message = Ack(sender=self._id, sequence=sequence)
-        piggyback = self._piggyback(message)
+        piggyback = self._piggyback(to, message)
         if piggyback:
             message = Ack(sender=self._id, sequence=sequence, piggyback=piggyback)
         out.append(Outgoing(to, message))
@@ -68,13 +68,13 @@ class Outbox:
 
     def ping_req(self, relay: NodeId, target: NodeId, sequence: int, out: list[Output]) -> None:
         """Ask `relay` to ping `target`."""
-        piggyback = self._piggyback(PingReq(sender=self._id, target=target, sequence=sequence))
+        piggyback = self._piggyback(relay, PingReq(sender=self._id, target=target, sequence=sequence))
         message = PingReq(sender=self._id, target=target, sequence=sequence, piggyback=piggyback)
         out.append(Outgoing(relay, message))
 
     def forward_ack(self, to: NodeId, target: NodeId, sequence: int, out: list[Output]) -> None:
         """Tell `to` that `target` answered the probe that it asked for."""
-        piggyback = self._piggyback(IndirectAck(target=target, sequence=sequence))
+        piggyback = self._piggyback(to, IndirectAck(target=target, sequence=sequence))
         out.append(Outgoing(to, IndirectAck(target=target, sequence=sequence, piggyback=piggyback)))
 
     def join_response(self, to: NodeId, out: list[Output]) -> None:
@@ -93,14 +93,18 @@ class Outbox:
             size += cost
         out.append(Outgoing(to, JoinResponse(members=(*part, own))))
 
-    def _piggyback(self, empty: Message, claim: bytes | None = None) -> bytes:
-        """Return the piggyback for a message whose other fields are those of `empty`; `claim` goes first."""
+    def _piggyback(self, to: NodeId, empty: Message, claim: bytes | None = None) -> bytes:
+        """Return the piggyback for a message to `to` whose other fields are those of `empty`.
+
+        `claim` goes first, then what is queued about the addressee, who alone can refute it, then what is queued about this
+        node, for a refutation that never finds room is none (case A19).
+        """
         texts = [] if claim is None else [claim]
         if len(self._queue):
             cap, room = self._config.max_message_bytes, UNBOUNDED
             if cap:
                 room = cap - (payload_size(empty) - _EMPTY_ARRAY + ARRAY_BASE) - sum(map(nested_cost, texts))
-            texts += self._queue.take(self._config.max_piggyback - len(texts), room)
+            texts += self._queue.take(self._config.max_piggyback - len(texts), room, (to, self._id))
         return self._names.wrap(pack_updates(texts))
 
     def _follow(self, to: NodeId, out: list[Output]) -> None:

@@ -151,7 +151,7 @@ class ProbeCycle:
         if member is None or member.state is MemberState.DEAD or to in self._demands:
             return None
         if self._phase is Phase.IDLE:
-            return self._probe(to)
+            return self._probe(to, self._tick + 1)  # between two ticks: the one that is running is no part of its budget
         self.demand(to)
         return None
 
@@ -223,19 +223,19 @@ class ProbeCycle:
                 peer = self._demands.popleft()
                 member = self._members.get(peer)
                 if member is not None and member.state is not MemberState.DEAD:
-                    actions.append(self._probe(peer))
+                    actions.append(self._probe(peer, self._tick))
                     return
         if self._tick >= self._next_probe:
             self._next_probe = self._tick + self._config.probe_interval
             target = self._next_target()
             if target is not None:
-                actions.append(self._probe(target))
+                actions.append(self._probe(target, self._tick))
 
-    def _probe(self, target: NodeId) -> SendPing:
+    def _probe(self, target: NodeId, sent_at: int) -> SendPing:
         self._phase = Phase.DIRECT
         self._target = target
         self._target_sequence = self.next_sequence()
-        self._sent_at = self._tick
+        self._sent_at = sent_at
         return SendPing(target, self._target_sequence)
 
     def _next_target(self) -> NodeId | None:
