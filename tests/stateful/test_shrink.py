@@ -1,0 +1,136 @@
+"""Shrinking: the same failure, nothing left to take away, the same answer every time."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from simharness.contracts.assertions import EventCount
+from simharness.contracts.links import LinkRef
+from simharness.contracts.mutations import Heal, LossBurst, Partition, PeerKill
+from simharness.contracts.scenario import LinkDecl, MeshDecl, PeerDecl, Scenario, SnapshotDecl
+from simharness.core.errors import InputError
+from simharness.hosts.kinds import Kinds
+from simharness.scenario.emit import emit
+from simharness.scenario.loader import load, loads
+from simharness.stateful import smaller
+from simharness.stateful.shrink import Failure, Shrinker, Shrunk
+from tests.engine.scripted import MS, POLICY
+
+FLAP = Path(__file__).parents[2] / "scenarios" / "reproduction" / "gossip_flap.toml"
+
+
+def shrink(scenario: Scenario, **more: int) -> Shrunk:
+    return Shrinker(scenario, Kinds(), **more).run()  # type: ignore[arg-type]
+
+
+def noisy() -> Scenario:
+    """Five echo peers and eleven mutations, of which one partition makes the only failure: messages lost in flight."""
+    peers = tuple(
+        PeerDecl(id=i, kind="echo", initial_state="ready", kind_config={"targets": [j for j in "abcde" if j != i]})
+        for i in "abcde"
+    )
+    bursts = tuple(
+        LossBurst(at_ns=n * 40 * MS, links=(LinkRef(source="d", target="e"),), prob_ppm=0, duration_ns=7 * MS)
+        for n in range(8)
+    )
+    cut = Partition(at_ns=200 * MS, peers_a=("a", "b"), peers_b=("c", "d"))
+    scenario = Scenario(
+        name="noisy",
+        seed=900,
+        duration_ns=800 * MS,
+        default_tick_period_ns=20 * MS,
+        default_link=replace(POLICY, latency_ns=30 * MS, jitter_stddev_ns=MS),
+        peers=peers,
+        meshes=(MeshDecl(),),
+        links=(LinkDecl(source="a", target="b"),),
+        mutations=(*bursts, cut, PeerKill(at_ns=400 * MS, peer="e"), Heal(at_ns=600 * MS)),
+        snapshots=tuple(SnapshotDecl(at_ns=n * 100 * MS) for n in range(8)),
+        assertions=(
+            EventCount(event_kind="EchoReceived", min=1),
+            EventCount(event_kind="DropOnDelivery", max=0, peer="a"),
+            EventCount(event_kind="DropOnDelivery", max=0, peer="b"),
+        ),
+    )
+    return loads(emit(scenario), Kinds())
+
+
+def test_shrinks_to_what_matters() -> None:
+    """Of five peers, eleven mutations, eight snapshots and three assertions, the two ends of one cut are left."""
+    shrunk = shrink(noisy())
+    small = shrunk.scenario
+    assert shrunk.complete
+    assert shrunk.failure == Failure("event_count", "a")  # the first that failed, about the same peer
+    assert [type(m) for m in small.mutations] == [Partition]
+    assert len(small.peers) == 2
+    assert small.peers[0].id == "a"
+    assert small.snapshots == ()
+    assert len(small.assertions) == 1
+    assert small.seed == 0
+    assert small.mutations[0].at_ns < 200 * MS
+    assert small.duration_ns <= 200 * MS
+    assert small.default_link.latency_ns < 30 * MS
+    assert small.default_link.jitter_stddev_ns == 0
+
+
+def test_local_minimum() -> None:
+    """On the result, no candidate of any pass fails in the same way: checked here by running them all."""
+    shrunk = shrink(noisy())
+    again = Shrinker(shrunk.scenario, Kinds())
+    for attempt in (
+        smaller.without_mutations,
+        smaller.without_peers,
+        smaller.without_links,
+        smaller.without_snapshots,
+        smaller.shorter,
+        smaller.milder,
+    ):
+        for candidate in attempt(again.best):
+            assert again._fails(candidate) is None, emit(candidate)
+
+
+def test_idempotent_and_repeatable() -> None:
+    """Shrinking twice from the start gives one file; shrinking that file gives it back."""
+    first, second = shrink(noisy()), shrink(noisy())
+    assert emit(first.scenario) == emit(second.scenario)
+    assert emit(shrink(first.scenario).scenario) == emit(first.scenario)
+
+
+def test_the_flap_becomes_small() -> None:
+    """The gossip flap needs at most four peers and no mutation, keeps its assertion and peer, and replays from its file."""
+    kinds = Kinds()
+    shrunk = shrink(load(FLAP, kinds).scenario)
+    assert shrunk.failure == Failure("no_flap_while_probes_ok", "orchestrator")
+    assert len(shrunk.scenario.peers) <= 4
+    assert len(shrunk.scenario.mutations) == 0
+    assert shrunk.scenario.duration_ns < 60_000 * MS
+    assert loads(emit(shrunk.scenario), kinds) == shrunk.scenario
+    replayed = shrink(shrunk.scenario)
+    assert (replayed.failure, replayed.failed_at_ns) == (shrunk.failure, shrunk.failed_at_ns)
+
+
+def test_nothing_to_shrink() -> None:
+    """A scenario on which nothing fails is refused."""
+    passing = replace(noisy(), assertions=(EventCount(event_kind="EchoReceived", min=1),))
+    with pytest.raises(InputError, match="nothing to shrink"):
+        shrink(passing)
+
+
+def test_budget() -> None:
+    """When the runs are used up the best so far is returned, and is said not to be a minimum."""
+    shrunk = shrink(noisy(), most_runs=6)
+    assert not shrunk.complete
+    assert shrunk.runs <= 6
+    assert len(emit(shrunk.scenario)) <= len(emit(noisy()))
+
+
+def test_judging_and_judged_stay() -> None:
+    """No pass weakens a bound, changes a protocol's configuration, or takes capacity away."""
+    scenario = noisy()
+    passes = (smaller.shorter, smaller.milder, smaller.without_peers, smaller.without_mutations)
+    for candidate in (candidate for attempt in passes for candidate in attempt(scenario)):
+        assert candidate.default_link.bandwidth_bps == scenario.default_link.bandwidth_bps
+        assert [a.max for a in candidate.assertions] == [a.max for a in scenario.assertions]  # type: ignore[union-attr]
+        for peer in candidate.peers:
+            (before,) = (p for p in scenario.peers if p.id == peer.id)
+            assert set(peer.kind_config["targets"]) <= set(before.kind_config["targets"])
