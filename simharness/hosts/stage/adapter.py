@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from simharness.contracts.host import (
     Action,
     App,
@@ -164,4 +166,4 @@ def _event(record: stage.Record) -> dict[str, Any]:
     """Return a record in its event form (§6A.4); those of the worker process as production spells them."""
     if isinstance(record, stage.LifecycleChanged):
         return {"kind": "stage_lifecycle", "from": record.before.value, "to": record.after.value}
-    return {"kind": _KINDS[type(record)]} | record._asdict()
+    return {"kind": _KINDS[type(record)]} | msgspec.structs.asdict(record)

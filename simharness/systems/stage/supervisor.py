@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from simharness.systems.stage.lifecycle import TRANSITIONS, Input, State
 
 _NS_PER_MS: Final = 10**6
@@ -10,14 +12,14 @@ _NS_PER_MS: Final = 10**6
 # --- records (§6A.4) -----------------------------------------------------------------------------------------------
 
 
-class LifecycleChanged(NamedTuple):
+class LifecycleChanged(msgspec.Struct, frozen=True):
     """The stage moved."""
 
     before: State
     after: State
 
 
-class NameRegistered(NamedTuple):
+class NameRegistered(msgspec.Struct, frozen=True):
     """The stage registered its name."""
 
     name: str
@@ -25,7 +27,7 @@ class NameRegistered(NamedTuple):
     peer_node_id: str
 
 
-class WorkerExited(NamedTuple):
+class WorkerExited(msgspec.Struct, frozen=True):
     """The worker is gone, and the stage goes with it. Reason, exit code and signal are those it was told."""
 
     reason: str
@@ -33,7 +35,7 @@ class WorkerExited(NamedTuple):
     signal: int | None
 
 
-class SubprocessSpawned(NamedTuple):
+class SubprocessSpawned(msgspec.Struct, frozen=True):
     """The worker process runs."""
 
     label: str
@@ -41,7 +43,7 @@ class SubprocessSpawned(NamedTuple):
     command: str
 
 
-class WorkerReady(NamedTuple):
+class WorkerReady(msgspec.Struct, frozen=True):
     """The worker said that it is ready."""
 
     label: str
@@ -49,7 +51,7 @@ class WorkerReady(NamedTuple):
     uptime_ms: int
 
 
-class SubprocessExited(NamedTuple):
+class SubprocessExited(msgspec.Struct, frozen=True):
     """The worker process ended."""
 
     label: str
@@ -65,21 +67,21 @@ Record = LifecycleChanged | NameRegistered | WorkerExited | SubprocessSpawned | 
 # --- requests ------------------------------------------------------------------------------------------------------
 
 
-class SpawnWorker(NamedTuple):
+class SpawnWorker(msgspec.Struct, frozen=True):
     """Start the worker process, then call `worker_spawned`."""
 
 
-class PublishName(NamedTuple):
+class PublishName(msgspec.Struct, frozen=True):
     """Make a name known to the cluster."""
 
     name: str
 
 
-class WithdrawNames(NamedTuple):
+class WithdrawNames(msgspec.Struct, frozen=True):
     """Take every published name back, now: nothing can be said after `Stop`."""
 
 
-class Stop(NamedTuple):
+class Stop(msgspec.Struct, frozen=True):
     """End this process."""
 
 
