@@ -69,7 +69,9 @@ def test_probe_timeout_default_is_a_third_in_whole_ticks(interval: int, timeout:
 
 def test_the_deployed_profile_brings_defects_and_defaults() -> None:
     """10/15/60 ticks, k 2, re-probe 100, cap 8, no byte cap; explicit fields override, defects add."""
-    resolved, complaints = check({"profile": "deployed", "probe_timeout_ns": 2 * TICK, "defects": ["UNORDERED_MEMBERS"]})
+    resolved, complaints = check(
+        {"profile": "deployed", "probe_timeout_ns": 2 * TICK, "defects": ["UNORDERED_MEMBERS"]}
+    )
     assert complaints == []
     assert resolved is not None
     config = config_from(resolved, TICK)
@@ -152,7 +154,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "field"), WRONG, ids=[f"{number}-{field}" for number, (_, field) in enumerate(WRONG)])
+@pytest.mark.parametrize(
+    ("change", "field"), WRONG, ids=[f"{number}-{field}" for number, (_, field) in enumerate(WRONG)]
+)
 def test_one_mistake_one_complaint(change: dict[str, Any], field: str) -> None:
     """Each rule names its field, once (ruling L17)."""
     assert fields({**GOOD, **change}) == [field]

@@ -1,7 +1,6 @@
 """The snapshot: tier-2 state with host names, names and hearsay (reference 10.2, §9.3)."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -146,7 +145,6 @@ def test_snapshots_between_change_nothing(feeds: list[Any]) -> None:
     """What is rendered piece by piece equals what one late snapshot renders; opinions are those of the member list."""
     often, once = alone(), alone()
     now = 0
-    look: Callable[[], Any] = often.snapshot
     for feed in feeds:
         for node in (often, once):
             if isinstance(feed, int):
@@ -156,7 +154,7 @@ def test_snapshots_between_change_nothing(feeds: list[Any]) -> None:
             else:
                 node.handle(rumour(feed, sender="z" if feed[0] == "z" else "b"), now * TICK)
         now += feed if isinstance(feed, int) else 0
-        look()
+        often.snapshot()
     assert often.snapshot() == once.snapshot()
     found = {entry["peer_node_id_hex"]: (entry["state"], entry["incarnation"]) for entry in snap(once)["peers"]}
     held = {node.hex(): (member.state.name.title(), member.incarnation) for node, member in once.members}

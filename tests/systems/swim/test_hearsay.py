@@ -131,7 +131,7 @@ def test_a_relayed_ping_carries_the_claim_as_well() -> None:
 def test_custody_only_delays(claims: list[tuple[str, MemberState, int]]) -> None:
     """Once held claims are released, the view is what the merge of all claims gives: nothing is lost."""
     node, now, _, _ = acquainted()
-    oracle = {host: (0, ALIVE) for host in "bc"}
+    oracle = dict.fromkeys("bc", (0, ALIVE))
     for host, state, incarnation in claims:
         node.handle(rumour((host, state, incarnation)), now * TICK)
         oracle[host] = max(oracle[host], (incarnation, state))

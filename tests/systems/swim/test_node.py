@@ -140,7 +140,11 @@ def test_the_oldest_of_seventeen_relayed_probes_is_dropped() -> None:
 def test_a01_the_largest_rumour() -> None:
     """Case A01: `@M` and `@2**63` are refused and told, `@(M-1)` is refuted at M for good, `@2**31` is then stale."""
     node = alone("b", "ac")
-    for incarnation, own, faults in ((MAX_INCARNATION, 0, 1), (MAX_INCARNATION - 1, MAX_INCARNATION, 0), (2**31, None, 0)):
+    for incarnation, own, faults in (
+        (MAX_INCARNATION, 0, 1),
+        (MAX_INCARNATION - 1, MAX_INCARNATION, 0),
+        (2**31, None, 0),
+    ):
         before = node.members.self_incarnation
         out = node.handle(rumour(("b", SUSPECT, incarnation), sender="a"), 0)
         assert len(events(out, Fault)) == faults
@@ -282,4 +286,6 @@ def test_notifications_fold_to_the_view(claims: list[tuple[str, MemberState, int
         assert event.before == name
         assert (event.incarnation, names[event.after]) > (incarnation, state)
         folded[event.peer] = (event.incarnation, names[event.after], event.after)
-    assert {node: member.state for node, member in node.members} == {node: state for node, (_, state, _) in folded.items()}
+    assert {node: member.state for node, member in node.members} == {
+        node: state for node, (_, state, _) in folded.items()
+    }

@@ -109,7 +109,12 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
 def plain(message: Any) -> dict[str, Any]:
     """The message as plain data in the order of the wire, without any shortcut."""
     fields: dict[str, Any] = {}
-    for source, target in (("sender", "from"), ("target", "target"), ("sequence", "sequence"), ("piggyback", "piggyback")):
+    for source, target in (
+        ("sender", "from"),
+        ("target", "target"),
+        ("sequence", "sequence"),
+        ("piggyback", "piggyback"),
+    ):
         if hasattr(message, source):
             value = getattr(message, source)
             fields[target] = list(value) if isinstance(value, bytes) else value
@@ -172,6 +177,11 @@ def test_costs_add_up(records: list[Record]) -> None:
 ID1 = json.dumps([1] * 32)
 
 
+def registry_of(name: str, timestamp: int) -> str:
+    entry = f'"actor_addr":{ID1},"node_id":{ID1},"timestamp":{timestamp},"generation":1,"tombstone":false'
+    return f'{{"from":{ID1},"entries":[{{"name":"{name}",{entry}}}]}}'
+
+
 @pytest.mark.parametrize(
     ("tag", "payload"),
     [
@@ -191,16 +201,8 @@ ID1 = json.dumps([1] * 32)
         ("swactor_dist::PingReq", f'{{"from":{ID1},"sequence":1}}'),
         ("swactor_dist::JoinResponse", f'{{"members":[{{"node_id":{ID1},"state":"Gone","incarnation":0}}]}}'),
         ("swactor_dist::MetadataGossip", f'{{"from":{ID1},"entries":[{{"node_id":{ID1},"generation":1}}]}}'),
-        (
-            "swactor_dist::RegistryGossip",
-            f'{{"from":{ID1},"entries":[{{"name":"n","actor_addr":{ID1},"node_id":{ID1},"timestamp":{2**62 + 1},'
-            f'"generation":1,"tombstone":false}}]}}',
-        ),
-        (
-            "swactor_dist::RegistryGossip",
-            f'{{"from":{ID1},"entries":[{{"name":"{"n" * 300}","actor_addr":{ID1},"node_id":{ID1},"timestamp":1,'
-            f'"generation":1,"tombstone":false}}]}}',
-        ),
+        ("swactor_dist::RegistryGossip", registry_of("n", 2**62 + 1)),
+        ("swactor_dist::RegistryGossip", registry_of("n" * 300, 1)),
     ],
 )
 def test_malformed_payloads_are_refused(tag: str, payload: str) -> None:
