@@ -38,7 +38,6 @@ class Leg:
     """
 
     __slots__ = (
-        "_cold_ns",
         "_host_id",
         "_last_arrive_ns",
         "_last_send_ns",
@@ -49,6 +48,7 @@ class Leg:
         "_since_ns",
         "_state",
         "_stream",
+        "_turns",
         "_windows",
         "_wire",
         "_wire_free_ns",
@@ -68,7 +68,9 @@ class Leg:
         self._last_send_ns = self._last_arrive_ns = self._wire_free_ns = 0
         self._state = _COLD
         self._since_ns = 0  # when it was last dialled
-        self._cold_ns = 0  # when it became cold before that dial
+        # A relay's outbound leg is sent over ahead of the clock. It keeps the turns of its cache that lie ahead, behind the
+        # last one that has come, because a mutation may undo them.
+        self._turns: list[tuple[int, int]] | None = None if from_host else [(0, _COLD)]
 
     @property
     def state(self) -> tuple[int, int, int, int, int]:
@@ -146,7 +148,7 @@ class Leg:
             arrival += swap
 
         terms = (latency, start - sent_ns, transmission, jitter, clamp, spike, lift, dial, wait, swap, 0, 0, 0)
-        notices = () if self._state == _WARM and not idle else self._cache_follows(sent_ns, arrival, idle=idle)
+        notices = () if self._state == _WARM and not idle else self._cache_follows(sent_ns, arrival, now_ns, idle=idle)
         if quiet > 0:
             self._last_send_ns = sent_ns
         return tuple.__new__(Crossing, (arrival, tuple.__new__(Delay, terms), notices))
@@ -154,14 +156,13 @@ class Leg:
     def invalidate(self, at_ns: int) -> Notice | None:
         """Make the leg cold because one of its ends died; return the transition's notice, if there was one (ruling E13)."""
         idle_limit = self._last_send_ns + self._policy.cache_invalidate_after_idle_ns
-        if self._state == _COLD:
-            return None
-        self._state = _COLD
-        if at_ns > idle_limit:  # the idle rule comes first (rulings N9, N10)
-            self._cold_ns = idle_limit
+        state, turns = self._state, self._turns
+        while turns and turns[-1][0] > at_ns:
+            turns.pop()  # a dial that lay ahead: its message is lost
+        was_cold = state == _COLD or bool(turns and turns[-1][1] == _COLD)
+        self._turn(at_ns, _COLD, at_ns)
+        if state != _COLD and at_ns > idle_limit:  # the idle rule comes first (rulings N9, N10)
             return self._change(idle_limit, "idle_cooled")
-        was_cold = self._since_ns > at_ns >= self._cold_ns  # the dial lay ahead, and its message is gone
-        self._cold_ns = at_ns
         return None if was_cold else self._change(at_ns, "invalidated")
 
     def _weather(self, sent_ns: int, now_ns: int) -> tuple[int, int, int, bool] | None:
@@ -180,8 +181,7 @@ class Leg:
         if not (self._noisy or loss_ppm):
             self._owed += _DRAWS
             return 0, spike_x100, floor, False
-        draw = self._caught_up().u64
-        loss_draw, jitter_draw, reorder_draw = draw(), draw(), draw()
+        loss_draw, jitter_draw, reorder_draw = self._caught_up().triple()
         if (loss_draw >> 32) % PPM < loss_ppm:
             return None
         stddev = policy.jitter_stddev_ns
@@ -193,27 +193,38 @@ class Leg:
         stream = self._stream
         if stream is None:
             stream = self._stream = self._root.link(self.source, self.target)
-        for _ in range(self._owed):
-            stream.u64()
-        self._owed = 0
+        if self._owed:
+            for _ in range(self._owed):
+                stream.u64()
+            self._owed = 0
         return stream
 
-    def _cache_follows(self, sent_ns: int, arrival_ns: int, *, idle: bool) -> tuple[Notice, ...]:
+    def _cache_follows(self, sent_ns: int, arrival_ns: int, now_ns: int, *, idle: bool) -> tuple[Notice, ...]:
         """Apply an accepted send to the cache state; return what is to be recorded (§5.4 steps 8 and 10)."""
         notices: list[Notice] = []
         policy, host_id, source, target = self._policy, self._host_id, self.source, self.target
         if idle and self._state != _COLD:
-            self._state = _COLD
-            self._cold_ns = self._last_send_ns + policy.cache_invalidate_after_idle_ns
-            notices.append(self._change(self._cold_ns, "idle_cooled"))
+            cooled_ns = self._last_send_ns + policy.cache_invalidate_after_idle_ns
+            self._turn(cooled_ns, _COLD, now_ns)
+            notices.append(self._change(cooled_ns, "idle_cooled"))
         if self._state == _COLD:
-            self._state, self._since_ns = _WARMING, sent_ns
+            self._since_ns = sent_ns
+            self._turn(sent_ns, _WARMING, now_ns)
             notices.append(dial_start(sent_ns, host_id, source, target))
             notices.append(dial_outcome(arrival_ns, host_id, source, target))
         if self._state == _WARMING and sent_ns - self._since_ns >= policy.cache_warm_after_ns:
             self._state = _WARM
             notices.append(self._change(self._since_ns + policy.cache_warm_after_ns, "warmed"))
         return tuple(notices)
+
+    def _turn(self, at_ns: int, state: int, now_ns: int) -> None:
+        """Become cold or be dialled at `at_ns`."""
+        self._state = state
+        turns = self._turns
+        if turns is not None:
+            while len(turns) > 1 and turns[1][0] <= now_ns:
+                turns.pop(0)
+            turns.append((at_ns, state))
 
     def _change(self, at_ns: int, transition: str) -> Notice:
         return cache_change(at_ns, self._host_id, self.source, self.target, transition)
