@@ -151,7 +151,7 @@ class ProbeCycle:
         if member is None or member.state is MemberState.DEAD or to in self._demands:
             return None
         if self._phase is Phase.IDLE:
-            return self._probe(to, self._tick + 1)  # between two ticks: the one that is running is no part of its budget
+            return self._probe(to, self._tick + 1)  # the tick that is running is no part of its budget
         self.demand(to)
         return None
 

@@ -59,6 +59,15 @@ def test_dead_first_then_suspect_and_the_order_persists() -> None:
     assert queue.take(0) == []
 
 
+def test_named_nodes_go_first_in_their_order() -> None:
+    """What is queued about them, whatever its priority; names that are not queued are skipped; the budget is charged."""
+    queue = GossipQueue(1)
+    for node, state in ((B, ALIVE), (C, DEAD), (D, SUSPECT)):
+        queue.enqueue(node, state, 0, 2)
+    assert queue.take(2, first=(node_id("z"), B, D)) == [update_json(B, ALIVE, 0), update_json(D, SUSPECT, 0)]
+    assert queue.take(8) == [update_json(C, DEAD, 0)]
+
+
 CLAIMS = st.lists(
     st.tuples(st.sampled_from("bcdefg"), st.sampled_from(MemberState), st.integers(0, 3)), min_size=1, max_size=20
 )

@@ -178,6 +178,27 @@ def test_the_own_incarnation_law(claims: list[tuple[MemberState, int]]) -> None:
             assert (node_id("a"), ALIVE, expected) in carried(sent(out)[0].message)
 
 
+def test_a_stale_claim_is_answered_again_without_a_bump() -> None:
+    """Case A19: whoever still makes a refuted claim has missed the refutation, so it is spread once more; no bump, no event."""
+    node = alone()
+    node.handle(rumour(("a", DEAD, 0)), 0)
+    while carried(sent(node.handle(Ping(sender=node_id("b"), sequence=1), 0))[0].message):
+        pass
+    out = node.handle(rumour(("a", DEAD, 0)), 0)
+    assert events(out, IncarnationBumped) == []
+    assert carried(sent(out)[0].message) == [(node_id("a"), ALIVE, 1)]
+
+
+def test_news_about_the_addressee_and_the_sender_goes_first() -> None:
+    """Under a tight cap a claim still reaches whom it accuses, and a refutation its accuser, past any number of deaths."""
+    others = [f"peer-{number:02}" for number in range(12)]
+    node = alone("a", ["b", *others], max_piggyback=2, max_message_bytes=0)
+    claims = [(other, DEAD, 1) for other in others]
+    node.handle(rumour(("a", SUSPECT, 0), ("b", SUSPECT, 0), *claims, sender=others[0]), 0)
+    ack = sent(node.handle(Ping(sender=node_id("b"), sequence=1), 0))[0]
+    assert carried(ack.message) == [(node_id("b"), SUSPECT, 0), (node_id("a"), ALIVE, 1)]
+
+
 def test_alive_about_self_never_bumps() -> None:
     """Even at a high incarnation."""
     node = alone()
