@@ -1,0 +1,84 @@
+"""A host that feeds claims: at given times it sends given claims to given peers, in bytes of its own making."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from simharness.contracts.host import Action, HostContext, PeerFacts, Send, Validated
+from simharness.hosts.kinds import Kinds
+from simharness.hosts.swim.codec import Malformed, SwimCodec
+from tests.cases.base import Document
+
+NAME: Final = "claimant"
+_NOBODY: Final = list(hashlib.sha256(b"nobody").digest())
+
+
+class Claim(NamedTuple):
+    """What is said, to whom, when: `state` of `about` at `incarnation`."""
+
+    at_ns: int
+    to: str
+    about: str
+    state: str
+    incarnation: int
+
+
+def payload(claim: Claim) -> bytes:
+    """Return an Ack that answers no probe and carries the claim, straight from the wire rules."""
+    subject = list(hashlib.sha256(claim.about.encode()).digest())
+    update = {"node_id": subject, "state": claim.state, "incarnation": claim.incarnation}
+    piggyback = json.dumps([update], separators=(",", ":")).encode()
+    message = {"from": _NOBODY, "sequence": 0, "piggyback": list(piggyback)}
+    return json.dumps(message, separators=(",", ":")).encode()
+
+
+class _Claimant:
+    kind_tag = NAME
+
+    def __init__(self, host_id: str, script: list[Claim]) -> None:
+        self.id, self._script = host_id, sorted(script)
+
+    def tick(self, now_ns: int) -> Sequence[Action]:
+        due = [claim for claim in self._script if claim.at_ns <= now_ns]
+        del self._script[: len(due)]
+        return [Send(claim.to, Malformed("swactor_dist::Ack", payload(claim), "made by hand")) for claim in due]
+
+    def recv(self, message: Any, now_ns: int) -> Sequence[Action]:
+        return ()
+
+    def snapshot(self) -> bytes:
+        return b"{}"
+
+
+class ClaimantKind:
+    """`kind_config.script` is a list of claims as arrays."""
+
+    kind_tag = NAME
+    codec = SwimCodec()
+    accepts_worker_exit = False
+
+    def validate(self, config: Mapping[str, Any], facts: PeerFacts) -> Validated:
+        return Validated(dict(config))
+
+    def new(self, context: HostContext) -> _Claimant:
+        return _Claimant(context.host_id, [Claim(*row) for row in context.config["script"]])
+
+
+def with_claims(document: Document, claims: Sequence[Claim]) -> Document:
+    """Return the document with one more peer, the claimant `z`, whose ticks are a hundredth of the others'."""
+    peer = {
+        "id": "z",
+        "kind": NAME,
+        "initial_state": "ready",
+        "tick_period_ns_override": document["default_tick"]["period_ns"] // 100,
+        "kind_config": {"script": [list(claim) for claim in claims]},
+    }
+    return document | {"peers": [*document["peers"], peer]}
+
+
+def kinds() -> Kinds:
+    """Return the registry with the claimant in it."""
+    registry = Kinds()
+    registry.register(ClaimantKind())
+    return registry
