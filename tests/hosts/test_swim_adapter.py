@@ -336,7 +336,7 @@ def test_checking_a_swim_peer_imports_no_node_code() -> None:
         "from simharness.contracts.host import PeerFacts\n"
         "kind = Kinds().get('swim')\n"
         "kind.validate({}, PeerFacts(id='a', initial_state='alive', tick_period_ns=1, peer_ids=('a',)))\n"
-        "print(sorted(name for name in sys.modules if name.startswith(('simharness.systems.', 'simharness.hosts.swim.')))"
+        "print(sorted(name for name in sys.modules if name.startswith(('simharness.systems.', 'simharness.hosts.swim.'))))"
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
     assert found == "['simharness.hosts.swim.kind', 'simharness.systems.swim', 'simharness.systems.swim.config']"
