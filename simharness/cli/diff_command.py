@@ -13,7 +13,7 @@ def run(args: argparse.Namespace) -> int:
     """Compare two bundles; exit 1 if they differ."""
     found = first_divergence(Bundle(Path(args.first)), Bundle(Path(args.second)), args.context)
     if args.json:
-        show.print_json({"equal": found is None, "divergence": None if found is None else show.plain(found)})
+        show.print_json({"equal": found is None, "divergence": None if found is None else found._asdict()})
     elif found is None:
         print("events, snapshots and verdicts are equal")
     else:

@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
         same = result.digest == recorded
         found = None if same else first_divergence(original, Bundle(result.bundle), context=3)
     if args.json:
-        divergence = None if found is None else show.plain(found)
+        divergence = None if found is None else found._asdict()
         show.print_json({"equal": same, "recorded": recorded, "replayed": result.digest, "divergence": divergence})
     elif same:
         print(f"replayed to the same digest {recorded}")

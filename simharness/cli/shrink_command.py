@@ -15,6 +15,7 @@ from simharness.core.errors import InputError
 from simharness.hosts.kinds import Kinds
 from simharness.scenario.emit import emit
 from simharness.scenario.loader import load
+from simharness.scenario.words import printable
 from simharness.stateful.shrink import Shrinker, Shrunk
 
 _SHRUNK: Final = Path(".simharness", "shrunk")
@@ -26,7 +27,9 @@ def run(args: argparse.Namespace) -> int:
     scenario = load(args.file, kinds, seed=args.seed).scenario
     place = Path(args.out) if args.out is not None else _SHRUNK.joinpath(Path(args.file).name)
     if place.exists() and place.samefile(args.file):
-        raise InputError(file=args.file, field="(arguments)", rule="--out would replace the file that is shrunk")
+        raise InputError(
+            file=printable(args.file), field="(arguments)", rule="--out would replace the file that is shrunk"
+        )
     with _bar(args) as progress:
         shrunk = Shrinker(scenario, kinds, most_runs=args.most_runs, progress=progress).run()
     with structured_io(place):
@@ -34,7 +37,11 @@ def run(args: argparse.Namespace) -> int:
         put_file(place, (_header(args.file, shrunk) + emit(shrunk.scenario)).encode())
     before, after = _sizes(scenario), _sizes(shrunk.scenario)
     if args.json:
-        report = {"file": str(place), "failure": show.plain(shrunk.failure), "failed_at_ns": shrunk.failed_at_ns}
+        report = {
+            "file": printable(str(place)),
+            "failure": shrunk.failure._asdict(),
+            "failed_at_ns": shrunk.failed_at_ns,
+        }
         counts = {"before": before, "after": after, "runs": shrunk.runs, "complete": shrunk.complete}
         show.print_json(report | counts)
     else:
@@ -42,12 +49,12 @@ def run(args: argparse.Namespace) -> int:
         for what, count in before.items():
             print(f"{what:<12} {count} -> {after[what]}")
         print(f"{'minimum' if shrunk.complete else 'stopped'}      after {shrunk.runs} runs")
-        print(f"replay       simharness run {place}")
+        print(f"replay       simharness run {printable(str(place))}")
     return PASSED if shrunk.complete else INCONCLUSIVE
 
 
 def _header(file: str, shrunk: Shrunk) -> str:
-    name = Path(file).name
+    name = printable(Path(file).name)
     return f"# Shrunk from {name}.\n#\n# reproduces: {shrunk.failure}\n# expected: fail-until-fix\n# extends: none\n\n"
 
 
