@@ -105,12 +105,12 @@ _EVENTS: Final[dict[type, Callable[[Any, Callable[[NodeId], str]], dict[str, Any
 
 def _sender(message: Any) -> NodeId | None:
     """Return whom a message is credited to: an IndirectAck names only its target, a JoinResponse ends with the seed."""
-    if isinstance(message, IndirectAck):
-        return message.target
-    if isinstance(message, JoinResponse):
-        return message.members[-1].node if message.members else None
-    sender: NodeId = message.sender
-    return sender
+    kind = type(message)
+    if kind is IndirectAck:
+        return NodeId(message.target)
+    if kind is JoinResponse:
+        return NodeId(message.members[-1].node) if message.members else None
+    return NodeId(message.sender)
 
 
 def _swim_table(peer: PeerDecl) -> Mapping[str, Any] | None:

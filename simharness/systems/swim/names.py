@@ -39,9 +39,14 @@ def _take(
     return taken
 
 
-def _rank(entry: NameEntry) -> tuple[int, int, NodeId]:
-    """Return what two entries of one name are compared by: the higher wins."""
-    return entry.timestamp, entry.generation, entry.node
+def _rank(entry: NameEntry) -> tuple[int, int, NodeId, bool]:
+    """Return what two entries of one name are compared by: the higher wins.
+
+    A process that starts anew counts from nothing, and may reach the rank of a tombstone of its former life with a claim. Then
+    the tombstone wins, so that the owner learns of it and claims above it; if both stood, each where it came first, nothing
+    would ever settle it.
+    """
+    return entry.timestamp, entry.generation, entry.node, entry.tombstone
 
 
 class Registry:

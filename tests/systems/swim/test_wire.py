@@ -182,6 +182,30 @@ def registry_of(name: str, timestamp: int) -> str:
     return f'{{"from":{ID1},"entries":[{{"name":"{name}",{entry}}}]}}'
 
 
+@given(
+    sender=st.sampled_from([ID1, ID1.replace(" ", ""), "[1]", "[", json.dumps([True] * 32), '{"a":[1]}']),
+    middle=st.sampled_from([',"sequence":', ',"sequence": ', ',"seq":', ',"x":[],"sequence":']),
+    number=st.sampled_from(["0", "7", "007", "", "-1", "1.5", "1e3", str(2**64 - 1), str(2**64), '1,"y":2']),
+    end=st.sampled_from([',"piggyback":[]}', "}", ',"piggyback":[1]}', ',"piggyback":[]}x', ',"piggyback": []}']),
+)
+def test_the_short_way_through_the_decoder_is_the_long_way(sender: str, middle: str, number: str, end: str) -> None:
+    """Whatever almost looks like a bare probe is read, or refused, as plain JSON would be."""
+    text = f'{{"from":{sender}{middle}{number}{end}'
+    try:
+        plainly = json.loads(text)
+        ids, sequence, blob = plainly["from"], plainly["sequence"], plainly.get("piggyback", [])
+        good = len(ids) == 32 and all(type(byte) is int for byte in ids) and type(sequence) is int
+        expected = Ping(sender=NodeId(bytes(ids)), sequence=sequence, piggyback=bytes(blob))
+        good = good and 0 <= sequence < 2**64
+    except (ValueError, KeyError, TypeError):
+        good = False
+    if good:
+        assert decode(TAGS[Ping], text.encode()) == expected
+    else:
+        with pytest.raises(WireError):
+            decode(TAGS[Ping], text.encode())
+
+
 @pytest.mark.parametrize(
     ("tag", "payload"),
     [
