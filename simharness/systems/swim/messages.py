@@ -17,7 +17,7 @@ class Record(NamedTuple):
 
 
 class NameEntry(NamedTuple):
-    """One registration. The higher (timestamp, generation, node) wins; timestamps are logical."""
+    """One registration. The higher (timestamp, generation, node) wins, at a tie the tombstone; timestamps are logical."""
 
     name: str
     actor_addr: NodeId
