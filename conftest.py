@@ -1,14 +1,15 @@
-"""Hypothesis profiles. No budget and no health check depends on how fast the machine is."""
+"""Makes the pytest plugin known in a checkout that is not installed, and sets what every test of the project runs under."""
 
-from typing import Any, Final
+import pytest
+from hypothesis import settings
 
-from hypothesis import HealthCheck, Phase, settings
+from simharness.stateful import plugin, profiles
 
-_ANY_SPEED: Final[dict[str, Any]] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+profiles.register()
+settings.load_profile("sim-dev")
 
-settings.register_profile("dev", **_ANY_SPEED)
-settings.register_profile("ci", derandomize=True, max_examples=200, print_blob=False, **_ANY_SPEED)
-settings.register_profile(
-    "fix", derandomize=True, max_examples=25, phases=(Phase.explicit, Phase.generate), **_ANY_SPEED
-)
-settings.load_profile("dev")
+
+def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Register the plugin under its installed name, unless the installation has done so."""
+    if not pluginmanager.has_plugin("simharness"):
+        pluginmanager.register(plugin, "simharness")

@@ -1,1 +1,78 @@
-"""Hypothesis over the engine: the host-kind conformance suite, and what properties are made of."""
+"""Hypothesis over the engine: properties as state machines, scenario spaces, the host-kind conformance suite.
+
+A property is a subclass of `SimulationMachine`; its `TestCase` is what pytest collects. Everything a property is made of can be
+imported from here.
+"""
+
+from simharness.stateful.conformance import HostKindConformance
+from simharness.stateful.faults import (
+    HEAL,
+    LATENCY_SPIKE,
+    LOSS_BURST,
+    PARTITION,
+    PEER_KILL,
+    PEER_RESURRECT,
+    RELAY_BOOT,
+    RELAY_BUFFER,
+    RELAY_CAPACITY_CHANGE,
+    RELAY_KILL,
+    RELAY_PEER_CONN_DOWN,
+    WORKER_EXIT,
+    swarm,
+)
+from simharness.stateful.machine import SimulationMachine
+from simharness.stateful.pools import ints
+from simharness.stateful.scenarios import fault_timelines, scenarios
+from simharness.stateful.swim import swim_meshes
+from simharness.stateful.templates import (
+    AllAliveThroughout,
+    ConvergenceAfter,
+    DeadPeerResurrectsWithin,
+    NameResolvesWithin,
+    NoDeadWhenProbesOk,
+    NoFlapWhileProbesOk,
+    PeerDetectedDeadWithin,
+    RelayQueueDepthBounded,
+    SelfIncarnationBounded,
+    WorkerAliveThroughout,
+)
+from simharness.stateful.topologies import chains, links, meshes, relayed, relays, rings, stars
+
+__all__ = [
+    "HEAL",
+    "LATENCY_SPIKE",
+    "LOSS_BURST",
+    "PARTITION",
+    "PEER_KILL",
+    "PEER_RESURRECT",
+    "RELAY_BOOT",
+    "RELAY_BUFFER",
+    "RELAY_CAPACITY_CHANGE",
+    "RELAY_KILL",
+    "RELAY_PEER_CONN_DOWN",
+    "WORKER_EXIT",
+    "AllAliveThroughout",
+    "ConvergenceAfter",
+    "DeadPeerResurrectsWithin",
+    "HostKindConformance",
+    "NameResolvesWithin",
+    "NoDeadWhenProbesOk",
+    "NoFlapWhileProbesOk",
+    "PeerDetectedDeadWithin",
+    "RelayQueueDepthBounded",
+    "SelfIncarnationBounded",
+    "SimulationMachine",
+    "WorkerAliveThroughout",
+    "chains",
+    "fault_timelines",
+    "ints",
+    "links",
+    "meshes",
+    "relayed",
+    "relays",
+    "rings",
+    "scenarios",
+    "stars",
+    "swarm",
+    "swim_meshes",
+]

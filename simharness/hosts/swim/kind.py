@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from simharness.contracts.host import Complaint, HostContext, PeerFacts, Validated
-from simharness.systems.swim.config import resolve
+from simharness.systems.swim.config import PROFILES, Defect, resolve
 
 if TYPE_CHECKING:
     from simharness.contracts.host import Codec, Host
 
 STATES: Final = ("alive", "joining")
+PROFILE_NAMES: Final = tuple(PROFILES)
+DEFECT_NAMES: Final = tuple(Defect.__members__)
 
 
 class SwimKind:

@@ -1,0 +1,141 @@
+"""What a failing example is, and what a reader needs to replay it."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from simharness.bundle.lines import encode_line
+from simharness.contracts.assertions import ASSERTION_TYPES, Verdict
+from simharness.contracts.records import Record
+from simharness.contracts.scenario import Scenario
+from simharness.core.units import NS_PER_MS
+from simharness.scenario.emit import emit
+from simharness.stateful.playing import in_bundle_order
+from simharness.stateful.session import Session, short
+
+_MOST_LINES: Final = 6
+"""Evidence lines shown in a failure's text."""
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """One failing example of a property, complete enough to write and to replay it."""
+
+    property_name: str
+    kind: str
+    """What failed: an assertion kind, or `engine_abort`, `nondeterminism`, `disagreement`."""
+    headline: str
+    evidence: tuple[str, ...] = ()
+    scenario: Scenario
+    test_id: str = ""
+    digest: str = ""
+    """Digest of the events of the machine's own run; empty if it did not come to an end."""
+
+    def toml(self) -> str:
+        """Return the scenario file: the comment header and the complete scenario."""
+        header = (
+            f"Minimal failing example of the property {self.property_name}.",
+            "",
+            f"reproduces: {self.headline}",
+            "expected: fail-until-fix",
+            "extends: none",
+        )
+        comment = "\n".join(f"# {line}".rstrip() for line in header)
+        return f"{comment}\n\n{emit(self.scenario)}"
+
+
+class PropertyFailedError(AssertionError):
+    """A property does not hold. The text alone lets a reader replay it."""
+
+    def __init__(self, failure: Failure, text: str) -> None:
+        self.failure = failure
+        super().__init__(text)
+
+
+def _failed_class(kind: str) -> type[PropertyFailedError]:
+    name = "".join(part.capitalize() for part in kind.split("_")) + "Failed"
+    return type(name, (PropertyFailedError,), {"__doc__": f"The failure kind `{kind}`.", "__module__": __name__})
+
+
+_OTHER_KINDS: Final = ("engine_abort", "nondeterminism", "disagreement")
+_CLASSES: Final[Mapping[str, type[PropertyFailedError]]] = {
+    kind: _failed_class(kind) for kind in (*(str(of.__struct_config__.tag) for of in ASSERTION_TYPES), *_OTHER_KINDS)
+}
+"""A type for each failure kind: Hypothesis tells failures apart by type and place, and must not slip from one to another."""
+
+
+def raised(failure: Failure, session: Session) -> PropertyFailedError:
+    """Return the exception that reports a failure."""
+    return _CLASSES[failure.kind](failure, describe(failure, session))
+
+
+def describe(failure: Failure, session: Session) -> str:
+    """Return the text of a failure: what failed, the evidence, where its file will lie, how to replay it, the scenario."""
+    scenario = failure.scenario
+    size = f"{len(scenario.peers)} peers, {len(scenario.mutations)} mutations, {milliseconds(scenario.duration_ns)}"
+    lines = [
+        failure.headline,
+        *(f"  {line}" for line in failure.evidence),
+        f"scenario: {folder(failure, session)}/scenario.toml  ({size}, seed {scenario.seed})",
+        *(f"replay:   {line}" for line in replay_lines(failure, session)),
+        "",
+        failure.toml(),
+    ]
+    return "\n".join(lines)
+
+
+def replay_lines(failure: Failure, session: Session) -> tuple[str, ...]:
+    """Return the commands that show the failure again: from the file, and from the search."""
+    run = f"simharness run {shlex.quote(f'{folder(failure, session)}/scenario.toml')}"
+    if not failure.test_id:
+        return (run,)
+    options = session.options
+    words = ["pytest", failure.test_id]
+    if options.seed is not None:
+        words.append(f"--hypothesis-seed={options.seed}")
+    words.append(f"--sim-profile={options.profile.name}")
+    if options.swim_profile is not None:
+        words.append(f"--swim-profile={options.swim_profile}")
+    words += [f"--swim-defect={defect}" for defect in options.swim_defects]
+    return run, shlex.join(words)
+
+
+def folder(failure: Failure, session: Session) -> str:
+    """Return the folder of a failure's artefacts, relative to where pytest runs."""
+    return f"{session.options.artefacts}/failures/{folder_name(failure)}"
+
+
+def folder_name(failure: Failure) -> str:
+    """Return a name that no other test shares, whatever its id is made of."""
+    test = failure.test_id or failure.property_name
+    plain = "".join(char if char.isascii() and (char.isalnum() or char in "._") else "-" for char in test)
+    return f"{plain[-80:].lstrip('.-')}-{short(test)}"
+
+
+def of_verdicts(verdicts: Sequence[Verdict], records: Sequence[Record], **fields: Any) -> Failure | None:
+    """Return the failure of a judged run: its first Fail in declared order; None if nothing failed."""
+    failed = next((verdict for verdict in verdicts if verdict.outcome == "Fail"), None)
+    if failed is None:
+        return None
+    about = ", ".join(f"{key}={value}" for key, value in failed.parameters.items() if key != "kind")
+    at_ns = failed.evidence[-1].virtual_time_ns
+    headline = f"{failed.kind}({about}) is Fail at {milliseconds(at_ns)} in {fields['property_name']}"
+    return Failure(kind=failed.kind, headline=headline, evidence=_evidence(failed, records), **fields)
+
+
+def _evidence(verdict: Verdict, records: Sequence[Record]) -> tuple[str, ...]:
+    """Return each piece of evidence with the line it names."""
+    events, _ = in_bundle_order(records)
+    shown = []
+    for item in verdict.evidence[-_MOST_LINES:]:
+        file, _, line = item.event_or_snapshot_ref.partition(":")
+        text = f"  {encode_line(events[int(line)]).decode().strip()}" if line else ""  # type: ignore[arg-type]  # no snapshot
+        shown.append(f"{file}:{line}{text}" if line else f"{file} at {milliseconds(item.virtual_time_ns)}")
+    return tuple(shown)
+
+
+def milliseconds(at_ns: int) -> str:
+    """Return a time in milliseconds, exact where it is not whole."""
+    whole, rest = divmod(at_ns, NS_PER_MS)
+    return f"{whole} ms" if not rest else f"{whole}.{rest:06d} ms"
