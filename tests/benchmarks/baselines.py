@@ -22,11 +22,10 @@ class Link:
 
     def arrival(self, now: int) -> int | None:
         """Return the arrival time of a message sent now, or None if it is lost."""
-        stream = self.stream
-        loss, jitter, _reorder = stream.u32() % 1_000_000, stream.u32() >> 24, stream.u32() % 1_000_000
-        if loss < LOSS_PPM:
+        loss, jitter, _reorder = self.stream.triple()
+        if (loss >> 32) % 1_000_000 < LOSS_PPM:
             return None
-        entry = TABLE[jitter]
+        entry = TABLE[jitter >> 56]
         sample = (abs(entry) * STDDEV_NS + 512) >> 10
         start = max(now, self.last_arrive)
         end = start + PAYLOAD * 1_000_000_000 // BANDWIDTH
