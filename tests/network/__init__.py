@@ -1,0 +1,1 @@
+"""Tests of the network room (§5, §5A)."""
