@@ -7,11 +7,11 @@ from simharness.bundle.memory import MemorySink
 from simharness.contracts.assertions import Verdict
 from simharness.contracts.host import KindRegistry
 from simharness.contracts.mutations import Mutation
-from simharness.contracts.ports import DeliveryObserver
 from simharness.contracts.scenario import Scenario, SnapshotDecl
 from simharness.core.errors import InputError
 from simharness.core.units import NS_PER_S
 from simharness.run import engine_for, kinds_of
+from simharness.stateful.coverage import DelayEffects
 from simharness.stateful.faults import Situation
 from simharness.stateful.playing import Played
 from simharness.stateful.templates import Declared, Facts, bound, deadline_ns
@@ -24,7 +24,7 @@ class DrivenRun:
         base: The scenario without faults; its duration is replaced by what the run turns out to last.
         kinds: Where its host kinds are found.
         declared: The property's assertions.
-        observer: Sees the delay decomposition of every delivery.
+        delays: Counts effects of faults on deliveries while the run goes on.
 
     Raises:
         InputError: If the base declares a mutation, or names an unknown kind.
@@ -35,7 +35,7 @@ class DrivenRun:
         base: Scenario,
         kinds: KindRegistry,
         declared: tuple[Declared, ...],
-        observer: DeliveryObserver | None = None,
+        delays: DelayEffects | None = None,
     ) -> None:
         if base.mutations:
             raise InputError(file="(strategy)", field="mutations", rule="rules inject faults; the base has none")
@@ -43,10 +43,10 @@ class DrivenRun:
         self._base = msgspec.structs.replace(
             base, assertions=assertions, early_terminate_on_all_assertions_resolved=False
         )
-        self._declared = declared
+        self._declared, self.delays = declared, delays
         self._sink = MemorySink()
         self._evaluator = StreamingEvaluator(self._base)
-        self._engine = engine_for(self._base, kinds, self._sink, evaluator=self._evaluator, observer=observer)
+        self._engine = engine_for(self._base, kinds, self._sink, evaluator=self._evaluator, observer=delays)
         self.situation = Situation(base, kinds_of(base, kinds))
         self.now_ns = 0
         self.mutations: list[Mutation] = []
@@ -70,6 +70,8 @@ class DrivenRun:
     def inject(self, mutation: Mutation) -> None:
         """Add a mutation dated now or later."""
         self._engine.inject(mutation)
+        if self.delays is not None:
+            self.delays.follow(mutation)
         self.mutations.append(mutation)
         self.situation.apply(mutation)
 
