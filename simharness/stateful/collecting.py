@@ -128,8 +128,8 @@ def refusal_of(machine: type[SimulationMachine]) -> str | None:
     name = machine.__qualname__
     if getattr(machine, "scenarios", None) is None:
         return f"{_place(machine)}: {name} has no peers: set `scenarios` to a strategy of base scenarios"
-    if not machine.assertions:
-        return f"{_place(machine)}: {name} has no assertion: set `assertions`, or it can never fail"
+    if not machine.assertions and not machine.laws:
+        return f"{_place(machine)}: {name} has no assertion: set `assertions` or `laws`, or it can never fail"
     for counter in machine.requires or ():
         try:
             check_counter(counter, file=_place(machine), field=f"{name}.requires")

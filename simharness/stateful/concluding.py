@@ -15,6 +15,7 @@ from simharness.scenario.emit import emit
 from simharness.scenario.loader import loads
 from simharness.stateful.coverage import count
 from simharness.stateful.failures import Failure, of_verdicts
+from simharness.stateful.laws import Law, judged_by
 from simharness.stateful.playing import Played, disagreements, first_difference, play, stream
 from simharness.stateful.session import Ledger
 
@@ -27,7 +28,15 @@ class Conclusion(msgspec.Struct, frozen=True):
     failure: Failure | None
 
 
-def conclude(played: Played, kinds: KindRegistry, *, again: bool, delays: Counter[str], test_id: str) -> Conclusion:
+def conclude(
+    played: Played,
+    kinds: KindRegistry,
+    *,
+    again: bool,
+    delays: Counter[str],
+    test_id: str,
+    laws: Sequence[Law] = (),
+) -> Conclusion:
     """Judge a run.
 
     Args:
@@ -36,14 +45,16 @@ def conclude(played: Played, kinds: KindRegistry, *, again: bool, delays: Counte
         again: Run its scenario file again even if nothing failed.
         delays: The counters that were taken while it went on.
         test_id: The test it belongs to.
+        laws: What else must hold; their verdicts follow those of the assertions.
     """
     scenario, records = played.scenario, played.records
     about = {"property_name": scenario.name, "scenario": scenario, "test_id": test_id}
-    verdicts = played.verdicts()
+    declared = played.verdicts()
+    verdicts = (*declared, *judged_by(laws, scenario, records))
     counters = count(records, scenario.mutations, verdicts) + delays
     digest = played.digest() if again else ""
     failure = of_verdicts(verdicts, records, digest=digest, **about)
-    differing = disagreements(records, verdicts, stream(scenario, records, played.termination))
+    differing = disagreements(records, declared, stream(scenario, records, played.termination))
     if differing:
         late, early = differing[0]
         headline = f"{late.name} {late.kind}: {late.outcome} of the bundle, {early.outcome} of the stream"

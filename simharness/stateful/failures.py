@@ -1,13 +1,14 @@
 """What a failing example is, and what a reader needs to replay it."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 import msgspec
 
 from simharness.bundle.lines import encode_line
-from simharness.contracts.assertions import ASSERTION_TYPES, Verdict
+from simharness.contracts.assertions import Verdict
 from simharness.contracts.records import Record
 from simharness.contracts.scenario import Scenario
 from simharness.core.units import NS_PER_MS
@@ -24,7 +25,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
     property_name: str
     kind: str
-    """What failed: an assertion kind, or `engine_abort`, `nondeterminism`, `disagreement`."""
+    """What failed: an assertion kind, a law, or `engine_abort`, `nondeterminism`, `disagreement`."""
     headline: str
     evidence: tuple[str, ...] = ()
     scenario: Scenario
@@ -53,21 +54,19 @@ class PropertyFailedError(AssertionError):
         super().__init__(text)
 
 
-def _failed_class(kind: str) -> type[PropertyFailedError]:
+@cache
+def failed_class(kind: str) -> type[PropertyFailedError]:
+    """Return the exception type of a failure kind.
+
+    Hypothesis tells failures apart by type and place, and must not slip from one to another.
+    """
     name = "".join(part.capitalize() for part in kind.split("_")) + "Failed"
     return type(name, (PropertyFailedError,), {"__doc__": f"The failure kind `{kind}`.", "__module__": __name__})
 
 
-_OTHER_KINDS: Final = ("engine_abort", "nondeterminism", "disagreement")
-_CLASSES: Final[Mapping[str, type[PropertyFailedError]]] = {
-    kind: _failed_class(kind) for kind in (*(str(of.__struct_config__.tag) for of in ASSERTION_TYPES), *_OTHER_KINDS)
-}
-"""A type for each failure kind: Hypothesis tells failures apart by type and place, and must not slip from one to another."""
-
-
 def raised(failure: Failure, session: Session) -> PropertyFailedError:
     """Return the exception that reports a failure."""
-    return _CLASSES[failure.kind](failure, describe(failure, session))
+    return failed_class(failure.kind)(failure, describe(failure, session))
 
 
 def describe(failure: Failure, session: Session) -> str:

@@ -24,13 +24,14 @@ from simharness.stateful.coverage import DelayEffects, needs_observer
 from simharness.stateful.driven import DrivenRun
 from simharness.stateful.failures import Failure, raised
 from simharness.stateful.faults import FAULTS, Swarm, draws, swarm
+from simharness.stateful.laws import Law
 from simharness.stateful.profiles import DEFAULT_BUDGET
 from simharness.stateful.templates import Declared
 
 _FAULTS_AT_ONCE: Final = 2
 """Faults between two steps of time: enough to make them overlap, few enough that time goes on."""
 
-_ONE_IN_TWENTY: Final = st.sampled_from((False,) * 19 + (True,))
+ONE_IN_TWENTY: Final = st.sampled_from((False,) * 19 + (True,))
 
 
 class _EveryRule:
@@ -55,7 +56,8 @@ class Base:
 
 
 @st.composite
-def _bases(draw: st.DrawFn, scenarios: st.SearchStrategy[Scenario]) -> Base:
+def bases(draw: st.DrawFn, scenarios: st.SearchStrategy[Scenario]) -> Base:
+    """Base scenarios of a machine."""
     return Base(draw(scenarios))
 
 
@@ -87,6 +89,8 @@ class SimulationMachine(RuleBasedStateMachine):
     """What may be injected; see `swarm`. Each example uses a subset."""
     assertions: ClassVar[tuple[Declared, ...]] = ()
     """What must hold: templates, or assertions as they stand in a scenario."""
+    laws: ClassVar[tuple[Law, ...]] = ()
+    """Further checks over the records of a whole run; see `laws`."""
     max_duration_ms: ClassVar[int] = 20_000
     """When rules stop; the quiet phase comes on top."""
     step_ms: ClassVar[st.SearchStrategy[int]] = st.sampled_from((50, 100, 200, 500, 1_000, 2_000, 5_000))
@@ -130,18 +134,17 @@ class SimulationMachine(RuleBasedStateMachine):
     # --- rules -----------------------------------------------------------------------------------------------------
 
     @initialize(
-        base=_own(lambda machine: _bases(machine.scenarios)),
+        base=_own(lambda machine: bases(machine.scenarios)),
         enabled=_own(lambda machine: machine.faults.subsets()),
-        again=_ONE_IN_TWENTY,
+        again=ONE_IN_TWENTY,
     )
     def begin(self, base: Base, enabled: tuple[str, ...], again: bool) -> None:  # noqa: FBT001  # a rule's argument
         """Start a run of a drawn scenario with a drawn subset of the faults."""
         ledger = self._ledger
         self._again = again or self._session.options.twice or ledger.diverged or ledger.examples == 0
-        ledger.examples += 1
         self._enabled = enabled
-        observer = self._delays if needs_observer(enabled) or self.quiet_ms else None
-        self.run = DrivenRun(base.scenario, self._session.kinds, self.assertions, observer)
+        delays = self._delays if needs_observer(enabled) or self.quiet_ms else None
+        self.run = DrivenRun(base.scenario, self._session.kinds, self.assertions, delays)
 
     @precondition(lambda self: self.now_ns < self._last_ns)
     @rule(ms=_own(lambda machine: machine.step_ms))
@@ -196,7 +199,6 @@ class SimulationMachine(RuleBasedStateMachine):
         """Inject a mutation dated now."""
         self._faults_now += 1
         self._ledger.rules += 1
-        self._delays.follow(fault)
         self.run.inject(fault)
 
     # --- judging ---------------------------------------------------------------------------------------------------
@@ -234,7 +236,12 @@ class SimulationMachine(RuleBasedStateMachine):
         played = self.run.finish(self.name)
         self._ledger.reruns += again
         conclusion = conclude(
-            played, self._session.kinds, again=again, delays=self._delays.counts, test_id=self._session.test_id
+            played,
+            self._session.kinds,
+            again=again,
+            delays=self._delays.counts,
+            test_id=self._session.test_id,
+            laws=self.laws,
         )
         assert in_time or conclusion.failure is not None, "what failed on a prefix has failed"
         self._report(conclusion)
@@ -243,6 +250,7 @@ class SimulationMachine(RuleBasedStateMachine):
         """Enter the run into the ledger; raise its failure."""
         __tracebackhide__ = True
         self._concluded = True
+        self._ledger.examples += 1
         enter(self._ledger, self.run.base.seed, conclusion)
         for counter in conclusion.counters:
             if counter in FAULTS:
