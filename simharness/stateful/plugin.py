@@ -199,6 +199,7 @@ class _Recorder:
             for name, ledger in self._session.close_test().items():
                 found.append(summary.plain(summary.summary_of(name, ledger, requires)))
                 report.sections += self._write(name, ledger)
+                report.sections += _cut_short(item, ledger)
             if found:
                 setattr(report, _REPORTED, found)  # travels with the report, from a worker too
         return report
@@ -241,6 +242,13 @@ class _Recorder:
             terminalreporter.write(shown)
         for line in self._silent:
             terminalreporter.write_line(f"simharness coverage: {line}", red=True)
+
+
+def _cut_short(item: pytest.Item, ledger: sessions.Ledger) -> Iterator[tuple[str, str]]:
+    """Yield a section if a limit of Hypothesis ended the shrinking: another machine may end it elsewhere."""
+    for line in getattr(item, "hypothesis_statistics", "").splitlines():
+        if ledger.failures and "Stopped because" in line and ("shrunk" in line or "shrinking" in line):
+            yield "simharness", f"shrinking did not end by itself:{line.partition('Stopped')[2].removeprefix(' because')}"
 
 
 def required_counters(machine: type[SimulationMachine]) -> tuple[str, ...]:

@@ -1,0 +1,256 @@
+"""The plugin in a user's own project: no conftest of ours, sessions run in processes of their own."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from simharness.stateful.everything import import_everything
+from tests.stateful.running import REPO, STREAM_PROPERTY, project, run_pytest
+
+HEADER = "# x\n#\n# reproduces: nothing\n# expected: {}\n# extends: none\n\n"
+SCENARIO = """
+name = "two"
+seed = 1
+duration_ns = 1_000_000_000
+assertions = [{{ kind = "event_count", event_kind = "EchoReceived", max = {} }}]
+[default_tick]
+period_ns = 100_000_000
+[default_link]
+latency_ns = 1_000_000
+jitter_stddev_ns = 0
+loss_prob_ppm = 0
+reorder_prob_ppm = 0
+bandwidth_bps = 1_000_000_000
+cold_dial_penalty_ns = 0
+cache_warm_after_ns = 0
+cache_invalidate_after_idle_ns = 1_000_000_000
+[[peers]]
+id = "a"
+kind = "echo"
+initial_state = "ready"
+[[peers]]
+id = "b"
+kind = "echo"
+initial_state = "ready"
+[[meshes]]
+"""
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory):
+    """A project whose property fails, and what its session printed."""
+    place = project(tmp_path_factory.mktemp("failing"), test_gap=STREAM_PROPERTY)
+    return place, run_pytest(place, "-q", "--hypothesis-seed=5")
+
+
+def test_the_text_alone_replays_a_failure(failing):
+    """Scenario path, one `simharness run` line, one pytest line: the folder is there, and the pytest line fails the same way."""
+    place, session = failing
+    assert session.returncode == 1, session.stdout + session.stderr
+    folder = re.search(r"scenario: (\S+)/scenario\.toml", session.stdout).group(1)
+    assert sorted(path.name for path in (place / folder).iterdir()) == ["bundle", "report.md", "scenario.toml"]
+    assert f"simharness run {folder}/scenario.toml" in session.stdout
+    line = re.search(r"replay: +pytest (.*)", session.stdout).group(1)
+    assert line == "test_gap.py::TestNoGap::runTest --hypothesis-seed=5 --sim-profile=dev"
+    before = (place / folder / "scenario.toml").read_bytes()
+    again = run_pytest(place, "-q", *line.split())
+    assert again.returncode == 1
+    assert (place / folder / "scenario.toml").read_bytes() == before
+    assert "library properties" in session.stdout
+    assert re.search(r"no_gap +\d+ +\d+ +\d+ +\d+ +0 +.*loss_burst \d+", session.stdout)
+    rows = (place / ".simharness/properties/no_gap.ndjson").read_text().splitlines()
+    assert {json.loads(row)["outcome"] for row in rows} == {"Pass", "Fail"}
+
+
+def test_the_file_is_a_test_of_its_own(failing):
+    """The written scenario says of itself that it fails, so running it as a test passes until the bug is fixed."""
+    place, session = failing
+    folder = re.search(r"scenario: (\S+)/scenario\.toml", session.stdout).group(1)
+    place.joinpath("conftest.py").write_text(
+        "from simharness.stateful.topologies import use_kind\nfrom tests.stateful.toy import StreamKind\nuse_kind(StreamKind())\n"
+    )
+    done = run_pytest(place, "-q", f"{folder}/scenario.toml")
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+    place.joinpath("conftest.py").unlink()
+
+
+def test_scenario_files_are_judged_by_their_header(tmp_path):
+    """`pytest scenarios/`: each expectation met and missed, a missing header refused with file and line; other TOML ignored."""
+    folder = project(tmp_path, test_none="").joinpath("scenarios")
+    folder.mkdir()
+    tmp_path.joinpath("other.toml").write_text("x = 1\n")
+    files = {
+        "passes": HEADER.format("pass-now") + SCENARIO.format(100),
+        "fails": HEADER.format("pass-now") + SCENARIO.format(1),
+        "known": HEADER.format("fail-until-fix") + SCENARIO.format(1),
+        "fixed": HEADER.format("fail-until-fix") + SCENARIO.format(100),
+        "study": HEADER.format("sensitivity-study\n# counter: event:EchoReceived") + SCENARIO.format(100),
+        "vain": HEADER.format("sensitivity-study\n# counter: drop:lossy") + SCENARIO.format(100),
+        "headless": SCENARIO.format(100),
+        "broken": HEADER.format("pass-now") + SCENARIO.format(-1),
+    }
+    for name, text in files.items():
+        folder.joinpath(f"{name}.toml").write_text(text)
+    done = run_pytest(tmp_path, "-q", "-rA", "--continue-on-collection-errors", ".")
+    outcome = dict(re.findall(r"^(PASSED|FAILED|ERROR) scenarios/(\w+)\.toml", done.stdout, re.MULTILINE))
+    named = {name: word for word, name in re.findall(r"^(PASSED|FAILED|ERROR) scenarios/(\w+)\.toml", done.stdout, re.M)}
+    assert named == {
+        "passes": "PASSED",
+        "known": "PASSED",
+        "study": "PASSED",
+        "fails": "FAILED",
+        "fixed": "FAILED",
+        "vain": "FAILED",
+        "broken": "FAILED",
+        "headless": "ERROR",
+    }, outcome
+    assert "field: line 1\nrule: the comment block that opens a scenario lacks its line `# reproduces: ...`" in done.stdout
+    assert "expected: pass-now; 1 of 1 verdicts are no Pass" in done.stdout
+    assert "the header should say pass-now" in done.stdout
+    assert "counter drop:lossy is zero: the study shows nothing" in done.stdout
+    assert "field: assertions[0].max" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "simharness run .simharness/failures/" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("--sim-profile=quick", "--sim-profile: 'quick' is unknown; choose from fix, dev, ci, nightly"),
+        ("--swim-profile=old", "--swim-profile: 'old' is unknown; choose from current, deployed"),
+        ("--swim-defect=B1", "--swim-defect: 'B1' is unknown; choose from REFUTE_STALE_CLAIM, "),
+    ],
+)
+def test_an_unknown_name_is_one_clear_error(tmp_path, option, expected):
+    """Bad input: the choices are named, nothing runs."""
+    done = run_pytest(project(tmp_path), option)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert done.stderr.strip().splitlines()[-1].startswith(f"ERROR: {expected}")
+
+
+def test_a_machine_that_cannot_be_run_is_refused_where_it_stands(tmp_path):
+    """No assertion, no peers, an unknown counter: collection errors with file and line, under workers too."""
+    text = STREAM_PROPERTY + (
+        "class NoClaim(NoGap):\n    assertions = ()\n\n\n"
+        "class NoPeers(SimulationMachine):\n    assertions = NoGap.assertions\n\n\n"
+        "class NoCounter(NoGap):\n    requires = ('lossburst',)\n\n\n"
+        "TestNoClaim, TestNoPeers, TestNoCounter = NoClaim.TestCase, NoPeers.TestCase, NoCounter.TestCase\n"
+    )
+    place = project(tmp_path, test_bad=text)
+    for workers in ("0", "2"):
+        done = run_pytest(place, "-q", "-n", workers)
+        assert done.returncode != 0
+        for line, words in (
+            (17, "NoClaim has no assertion: set"),
+            (21, "NoPeers has no peers: set `scenarios`"),
+        ):
+            assert re.search(rf"test_bad\.py:{line}: {words}", done.stdout), done.stdout
+        assert "unknown counter 'lossburst'; choose from partition" in done.stdout
+
+
+VACUOUS = """
+from simharness.contracts.assertions import EventCount, MessageSizeBounded
+from simharness.stateful import LOSS_BURST, SimulationMachine, meshes, swarm
+
+class Silent(SimulationMachine):
+    scenarios = meshes(peers=2, config={"targets": []})
+    faults = swarm(LOSS_BURST)
+    assertions = (EventCount(event_kind="EchoReceived", max=0),)
+    max_duration_ms, max_steps, budget = 1_000, 5, 5
+
+class Unsure(Silent):
+    assertions = (MessageSizeBounded(message_kind="Ping", max_bytes=1),)
+
+TestSilent, TestUnsure = Silent.TestCase, Unsure.TestCase
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_vacuous_properties_fail(tmp_path, workers):
+    """More than a tenth Inconclusive fails the property; a required counter that stayed zero is named with its rule."""
+    place = project(tmp_path, test_vacuous=VACUOUS)
+    done = run_pytest(place, "-q", "-n", workers, "--sim-coverage")
+    assert "1 failed, 1 passed" in done.stdout
+    assert "unsure: 5 of 5 verdicts are Inconclusive: the property says too little" in done.stdout
+    assert "silent: counter loss_burst is zero; no rule `loss_burst` had an effect that could be seen" in done.stdout
+
+
+def test_a_silent_counter_fails_only_when_coverage_is_asked_for(tmp_path):
+    """`--sim-coverage` turns a batch that passed into a failed one; without it the batch passes."""
+    place = project(tmp_path, test_vacuous=VACUOUS)
+    assert run_pytest(place, "-q", "-k", "TestSilent").returncode == 0
+    done = run_pytest(place, "-q", "-k", "TestSilent", "--sim-coverage")
+    assert "1 passed" in done.stdout
+    assert done.returncode == 1
+
+
+def test_the_fixture_runs_a_scenario(tmp_path):
+    """`scenario(path)` loads, runs in memory, and gives records, verdicts and digest; `--swim-*` options reach it."""
+    body = (
+        "def test_it(scenario):\n    played = scenario('s.toml')\n"
+        "    assert [v.outcome for v in played.verdicts()] == ['Pass']\n    assert played.records and len(played.digest()) == 64\n"
+    )
+    place = project(tmp_path, test_fixture=body)
+    place.joinpath("s.toml").write_text(SCENARIO.format(100))
+    done = run_pytest(place, "-q")
+    assert "1 passed" in done.stdout, done.stdout
+
+
+def test_everything_can_be_imported():
+    """Every module of the package loads; only rooms whose extra is missing may be left out, and none is here."""
+    assert import_everything() == ()
+
+
+SLOW = """
+import time
+from simharness.stateful import session, artefacts
+{property}
+
+class Slow(NoGap):
+    pass
+
+TestSlow = Slow.TestCase
+real = artefacts.put_folder
+
+def slowly(root, name, files, fill=None):
+    def held(folder):
+        fill(folder)
+        if "Slow" in name:
+            print("writing", flush=True)
+            time.sleep(60)
+    real(root, name, files, held)
+
+artefacts.put_folder = slowly
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_session_leaves_nothing_half_written(tmp_path, how):
+    """Ctrl-C and SIGTERM: the folder that was finished stays whole, the one being written is gone, no temporary file is left."""
+    place = project(tmp_path, test_slow=SLOW.format(property=STREAM_PROPERTY))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-p", "simharness.stateful.plugin", "-p", "no:cacheprovider", "-s", "-q"],
+        cwd=place,
+        env={"PYTHONPATH": str(REPO), "PATH": "/usr/bin:/bin"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    for line in process.stdout:
+        if "writing" in line:
+            break
+    time.sleep(0.1)
+    process.send_signal(how)
+    process.communicate(timeout=60)
+    left = sorted(path.relative_to(place).as_posix() for path in (place / ".simharness").rglob("*"))
+    names = [path for path in left if re.fullmatch(r"\.simharness/failures/[^/]+", path)]
+    assert len(names) == 1
+    assert "NoGap" in names[0]
+    assert f"{names[0]}/bundle/verdicts.json" in left
+    assert not [path for path in left if "partial" in path or path.endswith(".fresh")]
