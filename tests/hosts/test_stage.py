@@ -341,7 +341,7 @@ def test_no_resurrection_of_a_live_stage() -> None:
 
 
 def test_without_a_node_no_message_is_taken() -> None:
-    """§6A.5, ruling S2: without `node` a stage sends nothing, and what is sent to it aborts the run, loudly."""
+    """§6A.5, rulings S2, W6: without `node` a stage sends nothing, and what is sent to it aborts the run, loudly."""
     host = TestStage().build()
     host.tick(0)
     for message in (App(b"anything"), SendFailed("b", "lossy")):

@@ -41,7 +41,7 @@ def test_lifetimes_count_from_each_stages_own_start() -> None:
 
 
 def test_verdicts_are_definite() -> None:
-    """Dead workers fail, are detected, and do not resolve any more; nothing is inconclusive."""
+    """Dead workers fail, are detected by those still up (ruling W3), and do not resolve; nothing is inconclusive."""
     assert judged("stage_death") == [
         *[("worker_alive_throughout", "Fail")] * 3,
         ("all_alive_throughout", "Fail"),

@@ -113,7 +113,7 @@ def test_healthy_cluster_of_stages() -> None:
 
 
 def test_farewell_comes_before_the_three_actions() -> None:
-    """On an exit the node takes its names back, a frame to each member; then exactly the three actions of §6A.3."""
+    """Ruling W1: the node takes its names back, a frame to each member; then exactly the three actions of §6A.3."""
     host = TestStageWithNode().build()
     host.tick(0)
     *said, exited, moved, halt = host.recv(WorkerExited("crash", 1), 5 * MS)
@@ -163,7 +163,7 @@ def test_halting_halts_both() -> None:
 
 
 def test_lost_farewell_is_made_good_by_detection() -> None:
-    """If the cluster is cut off when the stage ends, the name stays until it is found Dead, and is buried then."""
+    """Ruling W1: if the cluster is cut off when the stage ends, the name stays until it is found Dead, and is buried then."""
     run = trio(
         30 * S,
         {"kind": "partition", "at_ns": 2 * S, "peers_a": ["s"], "peers_b": ["n1", "n2"]},
@@ -201,7 +201,7 @@ def test_false_death_does_not_erase_the_name(profile: str, verdict: str) -> None
 @pytest.mark.parametrize("down", ["worker_exit", "peer_kill"])
 @pytest.mark.parametrize("pause_s", [1, 20])
 def test_resurrected_stage_registers_again(down: str, pause_s: int, seed: int) -> None:
-    """Back before or after it was found Dead: its name resolves at both observers again and stays."""
+    """Ruling W4: back before or after it was found Dead, its name resolves at both observers again and stays."""
     fall = exits("s", 5 * S + 1) if down == "worker_exit" else {"kind": down, "at_ns": 5 * S + 1, "peer": "s"}
     back = (5 + pause_s) * S + 2
     run = trio(
@@ -242,7 +242,7 @@ def test_one_name_at_two_stages() -> None:
 
 
 def test_messages_wait_for_the_first_tick() -> None:
-    """No actions before the first tick (§6A.2): what arrives at a cold stage is handled in it, after the registration."""
+    """Ruling W2: what arrives at a cold stage is handled in its first tick, after the registration."""
     host = TestStageWithNode().build()
     for sequence in (1, 2):
         assert list(host.recv(App(Ping(sender=node_id("b"), sequence=sequence)), sequence)) == []

@@ -20,7 +20,7 @@ PROCESS = ("SubprocessSpawned", "SubprocessExited", "worker_ready")
     ],
 )
 def test_silent_worker_buckets(subprocess: dict[str, Any] | None, counts: tuple[int, int, int]) -> None:
-    """Never spawned, stalled, early exit are told apart by counts alone, and the entry name is definite for a SWIM peer."""
+    """Ruling W5: never spawned, stalled, early exit are told apart by counts; the entry name is definite for a SWIM peer."""
     more = {} if subprocess is None else {"subprocess": subprocess}
     run = Run(
         scenario(

@@ -41,7 +41,7 @@ def test_farewell_keeps_the_byte_cap() -> None:
 
 
 def test_a_name_that_another_node_won_is_not_taken_back() -> None:
-    """The registration of the other node stands, in the own registry too."""
+    """Ruling W4: the registration of the other node stands, in the own registry too."""
     node = alone(others="bc", names=("x",))
     node.handle(RegistryGossip(sender=B, entries=(claim(9),)), 0)
     assert sent(node.farewell(0)) == []
@@ -49,7 +49,7 @@ def test_a_name_that_another_node_won_is_not_taken_back() -> None:
 
 
 def test_owner_is_told_of_its_own_tombstone() -> None:
-    """A claim below the owner's own tombstone is answered with it; one above it, or of a third party, is not."""
+    """Ruling W4: a claim below the owner's own tombstone is answered with it; one above it, or of a third party, is not."""
     node = alone(others="bc")
     node.handle(RegistryGossip(sender=B, entries=(claim(5, tombstone=True),)), 0)
     [answer] = sent(node.handle(RegistryGossip(sender=B, entries=(claim(1),)), 0))
