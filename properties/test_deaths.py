@@ -38,8 +38,8 @@ def test_mean_first_detection(peers: int) -> None:
 
     The paper's members draw targets independently (Das, Gupta, Motivala 2002, section 3.1). Ours go round a list that each
     shuffles by its own tick, with no randomness of its own: members that started together shuffle alike, so several of them probe
-    the same target in one period and leave out others together. With three peers the mean is below the paper's figure; from four on it is
-    above, and it grows with N like half a round. The worst case, 2N - 1 periods, holds all the same.
+    the same target in one period and leave out others together. With three peers the mean is below the paper's figure; from four
+    on it is above, and it grows with N like half a round. The worst case, 2N - 1 periods, holds all the same.
     """
     found = [
         periods_to_first_detection(

@@ -94,6 +94,25 @@ def parser() -> argparse.ArgumentParser:
     shrink.add_argument("--out", metavar="FILE", help="where to write the result (.simharness/shrunk/<name>)")
     shrink.add_argument("--seed", type=_unsigned, help="use this seed instead of the file's")
     shrink.add_argument("--most-runs", type=_count, default=5_000, metavar="N", help="candidate runs at most (5000)")
+
+    sweep = command("sweep", "run the scenarios of many seeds at full engine speed, without Hypothesis")
+    sweep.add_argument("target", metavar="SPACE", help="name of a library property's space, or a scenario file")
+    sweep.add_argument("--seeds", required=True, metavar="A..B", help="seeds from A to B, B excluded")
+    sweep.add_argument("--jobs", type=_count, metavar="N", help="processes (one a core)")
+    sweep.add_argument("--out", metavar="FILE", help="row file, NDJSON; a sweep that was stopped goes on from it")
+    sweep.add_argument("--shrink", action="store_true", help="shrink the first failing scenario")
+    sweep.add_argument("--swim-profile", metavar="NAME", help="profile of every swim peer")
+    sweep.add_argument(
+        "--swim-defect", metavar="NAME", action="append", default=[], help="switch a defect on, repeatable"
+    )
+
+    knobs = command("knobs", "switch every defect on in turn and let the property that exists for it find it")
+    knobs.add_argument("--system", default="swim", metavar="NAME", help="whose defects: swim, or all (swim)")
+    knobs.add_argument("--defect", metavar="NAME", action="append", default=[], help="only this one, repeatable")
+    knobs.add_argument("--out", metavar="DIR", default=".simharness/knobs", help="where scenario files go")
+
+    watch = command("watch", "run a scenario or a property again whenever a source file changes")
+    watch.add_argument("target", metavar="TARGET", help="scenario file, or pytest id of a property")
     return root
 
 

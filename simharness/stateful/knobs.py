@@ -23,7 +23,6 @@ from simharness.stateful.machine import SimulationMachine, machine_settings
 from simharness.stateful.playing import Played, play
 from simharness.stateful.registry import law_named, property_named
 from simharness.stateful.session import KINDS, Options
-from simharness.systems.swim.config import Defect
 
 _SEED: Final = 0
 MOST_EXEMPTIONS: Final = 2
@@ -46,22 +45,22 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SWIM: Final = (
-    Knob(defect=Defect.REFUTE_STALE_CLAIM, hunter="gossip_flap", by="self_incarnation_bounded"),
-    Knob(defect=Defect.HEARSAY_OVER_EVIDENCE, hunter="gossip_flap", by="no_flap_while_probes_ok"),
+    Knob(defect="REFUTE_STALE_CLAIM", hunter="gossip_flap", by="self_incarnation_bounded"),
+    Knob(defect="HEARSAY_OVER_EVIDENCE", hunter="gossip_flap", by="no_flap_while_probes_ok"),
     Knob(
-        defect=Defect.TIMER_SURVIVES_REFUTATION,
+        defect="TIMER_SURVIVES_REFUTATION",
         hunter="suspicion_timers",
         by="suspicion_runs_its_time",
         most_mutations=1,
     ),
-    Knob(defect=Defect.ONE_STEP_REFUTE, hunter="restart_rejoin", by="dead_peer_resurrects_within", most_mutations=2),
-    Knob(defect=Defect.FALSE_DEATH_ERASES_NAMES, hunter="names_survive", by="name_resolves_within", most_mutations=2),
-    Knob(defect=Defect.DEMAND_QUEUE_STUCK, hunter="demand_served", by="demand_is_served", most_peers=5),
-    Knob(defect=Defect.PROBE_KEY_SHARED, hunter="probes_join", by="acks_answer_their_probe", most_peers=5),
-    Knob(defect=Defect.COMBINED_PIGGYBACK, hunter="message_size", by="message_size_bounded"),
-    Knob(defect=Defect.ACK_DISPATCHED_AS_PING, hunter="healthy_cluster", by="healthy_cluster"),
-    Knob(defect=Defect.UNORDERED_MEMBERS, hunter="mesh_under_faults", by="nondeterminism"),
-    Knob(defect=Defect.OWN_PAUSE_COUNTED, hunter="pause_excused", by="pause_is_excused", most_mutations=2),
+    Knob(defect="ONE_STEP_REFUTE", hunter="restart_rejoin", by="dead_peer_resurrects_within", most_mutations=2),
+    Knob(defect="FALSE_DEATH_ERASES_NAMES", hunter="names_survive", by="name_resolves_within", most_mutations=2),
+    Knob(defect="DEMAND_QUEUE_STUCK", hunter="demand_served", by="demand_is_served", most_peers=5),
+    Knob(defect="PROBE_KEY_SHARED", hunter="probes_join", by="acks_answer_their_probe", most_peers=5),
+    Knob(defect="COMBINED_PIGGYBACK", hunter="message_size", by="message_size_bounded"),
+    Knob(defect="ACK_DISPATCHED_AS_PING", hunter="healthy_cluster", by="healthy_cluster"),
+    Knob(defect="UNORDERED_MEMBERS", hunter="mesh_under_faults", by="nondeterminism"),
+    Knob(defect="OWN_PAUSE_COUNTED", hunter="pause_excused", by="pause_is_excused", most_mutations=2),
 )
 """`design/swim.md`'s table, column "must be caught by"."""
 
@@ -106,7 +105,7 @@ def hunt(knob: Knob) -> Hunt:
     machine = property_named(knob.hunter)
     reports: list[bool] = []
     again = knob.by == "nondeterminism"
-    with session.using(Options(seed=_SEED, swim_defects=(str(knob.defect),), twice=again)) as now:
+    with session.using(Options(seed=_SEED, swim_defects=(knob.defect,), twice=again)) as now:
         hunter = _watched(machine, reports)
         failure = _first_failure(hunter)
         ledger = now.ledger(machine.name)
@@ -187,7 +186,7 @@ def exemptions_from(table: Mapping[str, Any], file: str) -> tuple[Exemption, ...
     except msgspec.ValidationError as error:
         raise InputError(file=file, field="exempt", rule=str(error)) from None
     for place, entry in enumerate(entries):
-        known = [str(knob.defect) for knob in SWIM if knob.system == entry.system]
+        known = [knob.defect for knob in SWIM if knob.system == entry.system]
         if entry.defect not in known:
             rule = f"unknown defect {entry.defect!r} of system {entry.system!r}; choose from {', '.join(known)}"
             raise InputError(file=file, field=f"exempt[{place}].defect", rule=rule)
@@ -206,7 +205,7 @@ def row(found: Hunt, exemptions: Sequence[Exemption], *, seconds: int) -> dict[s
     exempt = any((one.system, one.defect) == (knob.system, knob.defect) for one in exemptions)
     return {
         "system": knob.system,
-        "defect": str(knob.defect),
+        "defect": knob.defect,
         "killed": found.killed,
         "exempt": exempt,
         "by": None if found.failure is None else found.failure.kind,

@@ -83,7 +83,7 @@ def swim_cluster(
     interval_ms: int = 500,
     timeout_ms: int = 600,
     suspicion_ms: int = 2_000,
-    config: Mapping[str, Any] = {},  # read only
+    config: Mapping[str, Any] | None = None,
     own: Callable[[str], Mapping[str, Any]] | None = None,
     joining: bool = False,
     script: tuple[Mutation, ...] = (),
@@ -115,7 +115,7 @@ def swim_cluster(
     facts = PeerFacts(
         id="", initial_state="joining" if joining else "alive", tick_period_ns=tick_ms * NS_PER_MS, peer_ids=ids
     )
-    raws = {peer: {**timings, **config, **(own(peer) if own is not None else {})} for peer in ids}
+    raws = {peer: {**timings, **(config or {}), **(own(peer) if own is not None else {})} for peer in ids}
     return Scenario(
         name="swim_cluster",
         seed=0,

@@ -1,0 +1,109 @@
+"""`simharness knobs`: the kill table, every defect switched on in turn (ruling K1)."""
+
+import argparse
+import sys
+import time
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from simharness.bundle.places import put_file, structured_io
+from simharness.cli import show
+from simharness.cli.main import FAILED, PASSED
+from simharness.core.errors import InputError
+from simharness.core.units import NS_PER_S
+from simharness.stateful.knobs import Exemption, Hunt, Knob, exemptions_from, hunt, row
+from simharness.stateful.registry import KNOBS, choose, resolve
+
+_EXEMPTIONS: Final = Path("properties", "exemptions.toml")
+_COLUMNS: Final = ("defect", "examples", "mutations", "peers", "fired", "seconds", "file")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Hunt every defect, or those named; exit 1 if one survives without an exemption."""
+    knobs = _chosen(args)
+    exemptions = _exemptions()
+    if not args.json:
+        print(f"defects switched on, one at a time: {', '.join(knob.defect for knob in knobs)}")
+    rows: list[dict[str, Any]] = []
+    table: list[tuple[str, ...]] = []
+    wrong: list[str] = []
+    for knob in knobs:
+        _tell(f"hunting {knob.defect} with {knob.hunter}")
+        started = time.monotonic_ns()
+        found = hunt(knob)
+        seconds = (time.monotonic_ns() - started + NS_PER_S // 2) // NS_PER_S
+        one = row(found, exemptions, seconds=seconds)
+        file = _write(Path(args.out), found)
+        rows.append(one)
+        table.append(_cells(found, exempt=one["exempt"], seconds=seconds, file=file))
+        wrong += () if one["exempt"] and not found.killed else found.shortcomings()
+    _tell("")
+    if args.json:
+        show.print_json(rows)
+    else:
+        _print_table(table)
+        for line in wrong:
+            print(f"wrong        {line}")
+        print(f"killed       {sum(one['killed'] for one in rows)} of {len(rows)}")
+    return FAILED if wrong else PASSED
+
+
+def _chosen(args: argparse.Namespace) -> list[Knob]:
+    """Return the knobs of the system, or those whose defects are named.
+
+    Raises:
+        InputError: If a system or a defect is unknown.
+    """
+    system = choose(args.system, (*KNOBS, "all"), what="system", field="--system")
+    tables: list[Sequence[Knob]] = [resolve(target) for name, target in KNOBS.items() if system in (name, "all")]
+    known = {knob.defect: knob for table in tables for knob in table}
+    if not args.defect:
+        return list(known.values())
+    return [known[choose(name, known, what="defect", field="--defect")] for name in dict.fromkeys(args.defect)]
+
+
+def _exemptions() -> tuple[Exemption, ...]:
+    """Read the exemptions of the project that we stand in, if it has any."""
+    try:
+        text = _EXEMPTIONS.read_text("utf-8")
+    except FileNotFoundError:
+        return ()
+    try:
+        return exemptions_from(tomllib.loads(text), str(_EXEMPTIONS))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(file=str(_EXEMPTIONS), field="(root)", rule=f"not valid TOML: {error}") from None
+
+
+def _write(folder: Path, found: Hunt) -> str | None:
+    """Write the scenario that a kill shrank to."""
+    if found.failure is None:
+        return None
+    place = folder.joinpath(f"{found.knob.defect}.toml")
+    with structured_io(place):
+        folder.mkdir(parents=True, exist_ok=True)
+        put_file(place, found.failure.toml().encode())
+    return str(place)
+
+
+def _cells(found: Hunt, *, exempt: bool, seconds: int, file: str | None) -> tuple[str, ...]:
+    if found.failure is None:
+        fate = "exempt" if exempt else "SURVIVED"
+        return (found.knob.defect, f"{found.budget} of {found.budget}", "-", "-", fate, str(seconds), "-")
+    peers = len(found.failure.scenario.peers)
+    numbers = (f"{found.tries} of {found.budget}", str(found.size), str(peers), found.failure.kind, str(seconds))
+    return (found.knob.defect, *numbers, file or "-")
+
+
+def _print_table(lines: Sequence[tuple[str, ...]]) -> None:
+    table: list[Any] = [_COLUMNS, *lines]
+    widths = [max(len(line[column]) for line in table) for column in range(len(_COLUMNS))]
+    for line in table:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _tell(text: str) -> None:
+    """Say on a terminal what is going on, in one line that the next one replaces."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
