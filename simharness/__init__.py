@@ -1,5 +1,1 @@
-"""Deterministic simulation of distributed protocols, driven by Hypothesis."""
-
-from simharness.core.version import VERSION as __version__
-
-__all__ = ["__version__"]
+"""Deterministic simulation of distributed protocols, driven by Hypothesis. Start at `simharness.run` and `simharness.stateful`."""
