@@ -46,6 +46,9 @@ from simharness.engine.queue import (
 )
 from simharness.engine.slots import Slot
 
+_NEVER: Final = 1 << 80
+"""Later than every virtual time."""
+
 SAME_INSTANT_LIMIT: Final = 1_000_000
 """Dispatches at one instant before a run counts as a zero-delay loop (ruling E20)."""
 
@@ -83,6 +86,7 @@ class Engine:
         max_same_instant: int = SAME_INSTANT_LIMIT,
     ) -> None:
         self._network, self._sink, self._evaluator, self._observer = network, sink, evaluator, observer
+        self._route = network.send
         self._duration_ns = scenario.duration_ns
         self._early = evaluator is not None and scenario.early_terminate_on_all_assertions_resolved
         self._max_dispatches, self._max_same_instant = max_dispatches, max_same_instant
@@ -100,7 +104,7 @@ class Engine:
         self._now_ns = 0
         self._reached_ns = 0
         self._dispatches = 0
-        self._at_this_instant = 0
+        self._before_this_instant = 0  # dispatches that were over when the clock last moved
         self._records = 0
         self._relay_bytes: dict[str, int] = {}
         self._lost: set[int] = set()  # messages whose delivery and link notices were invalidated
@@ -196,30 +200,34 @@ class Engine:
         return EngineAbort(rule="host-raised", detail=detail, host_id=host_id, at_ns=self._now_ns)
 
     def _loop(self, before_ns: int | None) -> None:  # noqa: C901, PLR0912  # the hot loop: calls cost more than branches
-        heap = self._heap
+        heap, runtime_seq, lost = self._heap, self._runtime_seq, self._lost
+        limit_ns = _NEVER if before_ns is None else before_ns
+        evaluator = self._evaluator if self._early else None
+        now_ns, dispatches, stop_at = self._now_ns, self._dispatches, self._runaway_at()
         while heap:
             entry = heap[0]
             at_ns = entry[0]
-            if before_ns is not None and at_ns >= before_ns:
+            if at_ns >= limit_ns:
                 return
             heappop(heap)
-            if at_ns != self._now_ns:
-                self._now_ns = at_ns
-                self._at_this_instant = 0
-            self._dispatches += 1
-            self._at_this_instant += 1
-            if self._at_this_instant > self._max_same_instant or self._dispatches == self._max_dispatches:
+            if at_ns != now_ns:
+                self._now_ns = now_ns = at_ns
+                self._before_this_instant = dispatches
+                stop_at = self._runaway_at()
+            self._dispatches = dispatches = dispatches + 1
+            if dispatches == stop_at:
                 self._runaway(entry)
             operation = entry[2]
             if operation == DELIVER:
-                self._deliver(entry)
+                if not lost or entry[6].message_id not in lost:
+                    self._deliver(entry)
             elif operation == TICK:
                 slot = entry[3]
                 if slot.life == entry[4]:
                     if not slot.halted:
                         self._current = slot
                         self._perform(slot, slot.host.tick(at_ns), in_recv=False)
-                    heappush(heap, (at_ns + slot.period_ns, next(self._runtime_seq), TICK, slot, slot.life))
+                    heappush(heap, (at_ns + slot.period_ns, next(runtime_seq), TICK, slot, slot.life))
             elif operation == TIMER:
                 slot = entry[3]
                 if slot.instance == entry[4] and not (slot.dead or slot.deaf):
@@ -236,15 +244,20 @@ class Engine:
             else:
                 self._termination = Termination(reason="duration", at_ns=at_ns)
                 return
-            if self._early and self._evaluator is not None and self._evaluator.all_final(at_ns):
+            if evaluator is not None and evaluator.all_final(at_ns):
                 self._termination = Termination(reason="early", at_ns=at_ns)
                 return
+
+    def _runaway_at(self) -> int:
+        """Return the number of the dispatch that is one too many, as long as the clock does not move (ruling E20)."""
+        at = self._before_this_instant + self._max_same_instant + 1
+        return at if self._max_dispatches is None else min(at, self._max_dispatches)
 
     def _runaway(self, entry: Entry) -> NoReturn:
         """Abort a run that makes no progress (ruling E20); the entry names the host where it has one."""
         suspect = next((operand for operand in entry if isinstance(operand, Slot)), self._current)
         host_id = None if suspect is None else suspect.id
-        if self._at_this_instant > self._max_same_instant:
+        if self._dispatches - self._before_this_instant > self._max_same_instant:
             rule, detail = "same-instant-loop", f"{self._max_same_instant} dispatches without the clock moving"
         else:
             rule, detail = "dispatch-budget", f"{self._max_dispatches} dispatches used up"
@@ -269,14 +282,12 @@ class Engine:
     def _deliver(self, entry: Entry) -> None:
         """Hand a message to its host, or say why not (§4.4)."""
         at_ns, _, _, slot, source, wire, arrive, sent_at_ns = entry
-        if self._lost and arrive.message_id in self._lost:
-            return
         if slot.dead or slot.deaf:
             self._drop_on_delivery(source, slot.id, "host_killed" if slot.dead else "host_halted", sent_at_ns)
             return
         self._current = slot
         try:
-            message = slot.codec.decode(wire)
+            message = slot.decode(wire)
         except ValueError as error:
             self._abort("undecodable-message", f"{wire.tag} of {len(wire.payload)} bytes from {source}: {error}", slot)
         if self._observer is not None:
@@ -327,17 +338,19 @@ class Engine:
             self._abort("unknown-destination", f"{send.to!r} is not a peer", slot)
         if target is slot:
             self._abort("self-send", "a host may not send to itself", slot)
-        codec, now_ns = slot.codec, self._now_ns
-        wire = send.wire or codec.encode(send.message)
-        byte_len = len(wire.payload) + codec.frame_overhead(wire.tag)
-        outcome = self._network.send(slot.id, send.to, byte_len, now_ns)
-        if outcome.notices:
-            self._take_notices(outcome.notices, outcome.message_id)
+        now_ns = self._now_ns
+        wire = send.wire or slot.encode(send.message)
+        tag, payload = wire
+        outcome = self._route(slot.id, target.id, len(payload) + slot.frame_overhead(tag), now_ns)
         if type(outcome) is Arrive:
+            at_ns, message_id, notices, _ = outcome
+            if notices:
+                self._take_notices(notices, message_id)
             sequence = next(self._runtime_seq)
-            heappush(self._heap, (outcome.at_ns, sequence, DELIVER, target, slot.id, wire, outcome, now_ns))
+            heappush(self._heap, (at_ns, sequence, DELIVER, target, slot.id, wire, outcome, now_ns))
         else:
             assert isinstance(outcome, Drop)
+            self._take_notices(outcome.notices, outcome.message_id)
             event = {"kind": "DropOnSend", "from": slot.id, "to": send.to, "reason": outcome.reason}
             self._engine_event(slot.id, event)
             entry = (now_ns, next(self._runtime_seq), FAILED, slot, slot.instance, send.to, outcome.reason)

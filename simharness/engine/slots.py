@@ -15,10 +15,12 @@ class Slot:
     __slots__ = (
         "_peers",
         "_root",
-        "codec",
         "dead",
         "deaf",
         "decl",
+        "decode",
+        "encode",
+        "frame_overhead",
         "halted",
         "host",
         "id",
@@ -34,7 +36,8 @@ class Slot:
         self.decl = decl
         self.kind = kind
         self.tag = kind.kind_tag
-        self.codec = kind.codec
+        codec = kind.codec
+        self.encode, self.decode, self.frame_overhead = codec.encode, codec.decode, codec.frame_overhead
         self.period_ns = scenario.tick_period_ns(decl)
         self.life = 0
         self.instance = 0

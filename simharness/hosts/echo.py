@@ -1,6 +1,7 @@
 """The echo kind: a ping on every tick, a pong for every ping. The smallest host with traffic (§12 phase 3)."""
 
 from collections.abc import Mapping, Sequence
+from struct import Struct
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +24,7 @@ from simharness.core import canonical_json
 from simharness.hosts.config import ConfigReader
 
 _TAGS: Final = {"echo::Ping": False, "echo::Pong": True}
-_HEADER_BYTES: Final = 8
+_HEADER: Final = Struct(">QB")
 _MAX_PAYLOAD: Final = 1 << 20
 
 
@@ -42,7 +43,7 @@ class EchoCodec:
     def encode(self, message: Echo) -> Wire:
         """Encode; a size too small for the content is raised to fit it."""
         sender = message.sender.encode()
-        head = message.number.to_bytes(_HEADER_BYTES, "big") + bytes((len(sender),)) + sender
+        head = _HEADER.pack(message.number, len(sender)) + sender
         return Wire("echo::Pong" if message.pong else "echo::Ping", head.ljust(message.size, b"\0"))
 
     def decode(self, wire: Wire) -> Echo:
@@ -51,13 +52,16 @@ class EchoCodec:
         Raises:
             ValueError: If the tag is unknown or the payload is cut short.
         """
-        pong = _TAGS.get(wire.tag)
-        payload = wire.payload
-        if pong is None or len(payload) <= _HEADER_BYTES or len(payload) < _HEADER_BYTES + 1 + payload[_HEADER_BYTES]:
-            raise ValueError(f"not an echo message: {wire.tag}")
-        start = _HEADER_BYTES + 1
-        sender = payload[start : start + payload[_HEADER_BYTES]].decode()
-        return Echo(sender, int.from_bytes(payload[:_HEADER_BYTES], "big"), len(payload), pong)
+        tag, payload = wire
+        pong = _TAGS.get(tag)
+        size = len(payload)
+        if pong is None or size < _HEADER.size:
+            raise ValueError(f"not an echo message: {tag}")
+        number, length = _HEADER.unpack_from(payload)
+        end = _HEADER.size + length
+        if size < end:
+            raise ValueError(f"not an echo message: {tag}")
+        return Echo(payload[_HEADER.size : end].decode(), number, size, pong)
 
     def frame_overhead(self, tag: str) -> int:
         """Return 0: the echo transport adds nothing (ruling N19)."""
