@@ -1,11 +1,14 @@
 """The one JSON form of everything that is written (ruling B2): compact or indented, insertion order, no floats (ruling B10)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from simharness.core.units import U64_MAX
+
+_PLAIN: Final = frozenset({str, bool, type(None)})
+_LEAST: Final = -(2**63)
 
 
 def compact(value: Any) -> bytes:
@@ -34,22 +37,20 @@ def unwritable(value: Any) -> str | None:
     (what a reader gets back exactly). Floats are refused wherever they hide (ruling B10, §7.4).
     """
     kind = type(value)
-    if kind is str or kind is bool or value is None:
+    if kind in _PLAIN:
         return None
     if kind is int:
-        return None if -(2**63) <= value <= U64_MAX else f"integer {value} does not fit 64 bits"
-    if isinstance(value, Mapping):
+        return None if _LEAST <= value <= U64_MAX else f"integer {value} does not fit 64 bits"
+    if kind is dict or isinstance(value, Mapping):
         for key, item in value.items():
             if type(key) is not str:
                 return f"object key {key!r} is not a string"
-            reason = unwritable(item)
-            if reason is not None:
+            if type(item) not in _PLAIN and (reason := unwritable(item)) is not None:
                 return f"{key}: {reason}"
         return None
-    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
+    if kind is list or (isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview)):
         for index, item in enumerate(value):
-            reason = unwritable(item)
-            if reason is not None:
+            if type(item) not in _PLAIN and (reason := unwritable(item)) is not None:
                 return f"[{index}]: {reason}"
         return None
     return f"{kind.__name__} {value!r} is not JSON without floats"

@@ -203,7 +203,10 @@ class Engine:
         heap, runtime_seq, lost = self._heap, self._runtime_seq, self._lost
         limit_ns = _NEVER if before_ns is None else before_ns
         evaluator = self._evaluator if self._early else None
-        now_ns, dispatches, stop_at = self._now_ns, self._dispatches, self._runaway_at()
+        now_ns, dispatches = self._now_ns, self._dispatches
+        # The number of the dispatch that is one too many, as long as the clock does not move (ruling E20).
+        most, budget = self._max_same_instant + 1, _NEVER if self._max_dispatches is None else self._max_dispatches
+        stop_at = min(self._before_this_instant + most, budget)
         while heap:
             entry = heap[0]
             at_ns = entry[0]
@@ -213,7 +216,7 @@ class Engine:
             if at_ns != now_ns:
                 self._now_ns = now_ns = at_ns
                 self._before_this_instant = dispatches
-                stop_at = self._runaway_at()
+                stop_at = min(budget, dispatches + most)
             self._dispatches = dispatches = dispatches + 1
             if dispatches == stop_at:
                 self._runaway(entry)
@@ -247,11 +250,6 @@ class Engine:
             if evaluator is not None and evaluator.all_final(at_ns):
                 self._termination = Termination(reason="early", at_ns=at_ns)
                 return
-
-    def _runaway_at(self) -> int:
-        """Return the number of the dispatch that is one too many, as long as the clock does not move (ruling E20)."""
-        at = self._before_this_instant + self._max_same_instant + 1
-        return at if self._max_dispatches is None else min(at, self._max_dispatches)
 
     def _runaway(self, entry: Entry) -> NoReturn:
         """Abort a run that makes no progress (ruling E20); the entry names the host where it has one."""
