@@ -54,7 +54,7 @@ def conclude(
     counters = count(records, scenario.mutations, verdicts) + delays
     digest = played.digest() if again else ""
     failure = of_verdicts(verdicts, records, digest=digest, **about)
-    differing = disagreements(records, declared, stream(scenario, records, played.termination))
+    differing = disagreements(played.ordered, declared, stream(scenario, records, played.termination))
     if differing:
         late, early = differing[0]
         headline = f"{late.name} {late.kind}: {late.outcome} of the bundle, {early.outcome} of the stream"

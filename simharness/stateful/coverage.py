@@ -114,10 +114,12 @@ def count(records: Sequence[Record], mutations: Sequence[Mutation], verdicts: It
     counts: Counter[str] = Counter()
     for kind, seen in Counter([record.event["kind"] for record in events]).items():
         counts[f"event:{kind}"] = seen
+    drops: list[EventRecord] = []
     for record in events:
         event = record.event
         kind = event["kind"]
         if kind in ("DropOnSend", "DropOnDelivery"):
+            drops.append(record)
             counts[f"drop:{event['reason']}"] += 1
         elif kind == "SwimTransition":
             counts[f"transition:{event['from']}->{event['to']}:{event['reason']}"] += 1
@@ -127,24 +129,26 @@ def count(records: Sequence[Record], mutations: Sequence[Mutation], verdicts: It
         if verdict.outcome != "Inconclusive":
             counts[f"precondition:{verdict.kind}"] += 1
     for mutation in mutations:
-        counts[kind_of(mutation)] += _effects_of(mutation, events)
+        counts[kind_of(mutation)] += _effects_of(mutation, events, drops)
     return +counts
 
 
-def _effects_of(mutation: Mutation, events: Sequence[EventRecord]) -> int:
+def _effects_of(mutation: Mutation, events: Sequence[EventRecord], drops: Sequence[EventRecord]) -> int:
     """Return how many events show that one mutation had an effect."""
     match mutation:
-        case PeerResurrect(peer=peer, at_ns=at_ns) | WorkerExit(peer=peer, at_ns=at_ns):
-            acted = [event for event in events if event.host_id == peer and event.kind_tag != "engine"]
-            at_once = isinstance(mutation, WorkerExit)
-            return sum(event.virtual_time_ns == at_ns if at_once else event.virtual_time_ns > at_ns for event in acted)
+        case PeerResurrect(peer=peer, at_ns=at_ns):
+            acted = (event for event in events if event.host_id == peer and event.kind_tag != "engine")
+            return sum(event.virtual_time_ns > at_ns for event in acted)
+        case WorkerExit(peer=peer, at_ns=at_ns):
+            acted = (event for event in events if event.host_id == peer and event.kind_tag != "engine")
+            return sum(event.virtual_time_ns == at_ns for event in acted)
         case LossBurst():
-            return sum(_lost_in(mutation, event) for event in events if event.event["kind"] == "DropOnSend")
+            return sum(_lost_in(mutation, drop) for drop in drops)
         case RelayCapacityChange(at_ns=at_ns):
-            full = (event for event in events if event.event.get("reason") == "relay_queue_full")
-            return sum(event.event["kind"] == "DropOnSend" and event.virtual_time_ns >= at_ns for event in full)
+            full = (drop for drop in drops if drop.event["reason"] == "relay_queue_full")
+            return sum(drop.virtual_time_ns >= at_ns for drop in full)
         case Partition() | PeerKill() | RelayKill() | RelayPeerConnDown():
-            return sum(_dropped_by(mutation, event) for event in events if event.event["kind"].startswith("DropOn"))
+            return sum(_dropped_by(mutation, drop) for drop in drops)
         case _:
             return 0
 

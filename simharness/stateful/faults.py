@@ -6,6 +6,7 @@ depend on the faults before it, and removing one leaves the others as they are.
 
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
+from itertools import combinations
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +15,6 @@ from hypothesis import strategies as st
 from simharness.contracts.host import HostKind
 from simharness.contracts.links import LinkRef
 from simharness.contracts.mutations import (
-    MUTATION_TYPES,
     Heal,
     LatencySpike,
     LossBurst,
@@ -48,8 +48,24 @@ RELAY_BOOT: Final = "relay_boot"
 RELAY_CAPACITY_CHANGE: Final = "relay_capacity_change"
 RELAY_PEER_CONN_DOWN: Final = "relay_peer_conn_down"
 
-FAULTS: Final = tuple(str(of.__struct_config__.tag) for of in MUTATION_TYPES)
+FAULTS: Final = (
+    PARTITION,
+    HEAL,
+    LATENCY_SPIKE,
+    LOSS_BURST,
+    RELAY_BUFFER,
+    PEER_KILL,
+    PEER_RESURRECT,
+    WORKER_EXIT,
+    RELAY_KILL,
+    RELAY_BOOT,
+    RELAY_CAPACITY_CHANGE,
+    RELAY_PEER_CONN_DOWN,
+)
 """Every kind, in the order of the contract."""
+
+_FEW: Final = 6
+"""Six peers have 63 groups: as many as one draw may choose from."""
 
 Ints = st.SearchStrategy[int]
 
@@ -212,7 +228,9 @@ def _partitions(draw: st.DrawFn, swarm: Swarm, situation: Situation, at_ns: int)
 
 
 def _groups(peers: tuple[str, ...], *, most: int) -> st.SearchStrategy[tuple[str, ...]]:
-    """Return groups of peers in declared order, shrinking to one peer."""
+    """Return groups of peers in declared order, shrinking to one peer; those of few peers are drawn at once."""
+    if len(peers) <= _FEW:
+        return st.sampled_from([group for size in range(1, most + 1) for group in combinations(peers, size)])
     drawn = st.lists(pick(peers), min_size=1, max_size=most, unique=True)
     return drawn.map(lambda group: tuple(peer for peer in peers if peer in group))
 

@@ -1,7 +1,9 @@
 """One run in memory: play a scenario, judge its records as a finished bundle and as a stream, find where two runs differ."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from functools import cached_property
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from simharness.assertions.evaluation import EVENTS, Evaluation
 from simharness.assertions.fold import Mark
@@ -18,25 +20,30 @@ from simharness.contracts.scenario import Scenario
 from simharness.run import engine_for
 
 
-class Played(NamedTuple):
+class Played:
     """A finished run whose records are still in memory, in order of emission."""
 
-    scenario: Scenario
-    sink: MemorySink
-    termination: Termination
+    def __init__(self, scenario: Scenario, sink: MemorySink, termination: Termination) -> None:
+        self.scenario, self.termination = scenario, termination
+        self._sink = sink
 
     @property
     def records(self) -> Sequence[Record]:
         """Every record of the run."""
-        return self.sink.records
+        return self._sink.records
+
+    @cached_property
+    def ordered(self) -> "Ordered":
+        """The records in the order of a bundle."""
+        return in_bundle_order(self.records)
 
     def verdicts(self) -> tuple[Verdict, ...]:
         """Return what the finished bundle of this run would say."""
-        return judge(self.scenario, self.records, self.termination)
+        return judge(self.scenario, self.ordered, self.termination)
 
     def digest(self) -> str:
         """Return the digest that its `events.ndjson` would have."""
-        return self.sink.events_digest()
+        return self._sink.events_digest()
 
 
 def play(scenario: Scenario, kinds: KindRegistry, *, observer: DeliveryObserver | None = None) -> Played:
@@ -58,6 +65,9 @@ class Ordered(NamedTuple):
     snapshots: list[tuple[SnapshotRecord, int]]
 
 
+_IN_TIME: Final = attrgetter("virtual_time_ns", "sequence")
+
+
 def in_bundle_order(records: Iterable[Record]) -> Ordered:
     """Sort records as the bundle does: by time and sequence; snapshots by time and host, numbered per host."""
     events: list[Record] = []
@@ -67,7 +77,7 @@ def in_bundle_order(records: Iterable[Record]) -> Ordered:
             taken.append(record)
         else:
             events.append(record)
-    events.sort(key=lambda record: (record.virtual_time_ns, record.sequence))
+    events.sort(key=_IN_TIME)
     taken.sort(key=lambda record: (record.virtual_time_ns, record.host_id, record.sequence))
     numbers: dict[str, int] = {}
     numbered = []
@@ -77,11 +87,11 @@ def in_bundle_order(records: Iterable[Record]) -> Ordered:
     return Ordered(events, numbered)
 
 
-def judge(scenario: Scenario, records: Iterable[Record], termination: Termination) -> tuple[Verdict, ...]:
+def judge(scenario: Scenario, ordered: Ordered, termination: Termination) -> tuple[Verdict, ...]:
     """Judge a finished run like the post-run side, the snapshots of an instant after its events."""
     evaluation = Evaluation(from_scenario(scenario), _cite)
     feed = evaluation.feed
-    events, snapshots = in_bundle_order(records)
+    events, snapshots = ordered
     waiting = iter(snapshots)
     due = next(waiting, None)
     for line, event in enumerate(events):
@@ -114,22 +124,27 @@ def stream(scenario: Scenario, records: Iterable[Record], termination: Terminati
 
 
 def disagreements(
-    records: Iterable[Record], post_run: Sequence[Verdict], streaming: Sequence[Verdict]
+    ordered: Ordered, post_run: Sequence[Verdict], streaming: Sequence[Verdict]
 ) -> list[tuple[Verdict, Verdict]]:
     """Return the pairs of verdicts that differ in outcome, or in time or record of their evidence (ruling V6)."""
-    events, snapshots = in_bundle_order(records)
-    sequence_of = {f"{EVENTS}:{line}": f"record:{event.sequence}" for line, event in enumerate(events)}
-    sequence_of |= {f"snapshots/{item.host_id}/{number}.json": f"record:{item.sequence}" for item, number in snapshots}
     differing = []
     for late, early in zip(post_run, streaming, strict=True):
+        meant = [(item.virtual_time_ns, _running_name(item.event_or_snapshot_ref, ordered)) for item in late.evidence]
         shown = [(item.virtual_time_ns, item.event_or_snapshot_ref) for item in early.evidence]
-        meant = [
-            (item.virtual_time_ns, sequence_of.get(item.event_or_snapshot_ref, item.event_or_snapshot_ref))
-            for item in late.evidence
-        ]
         if late.outcome != early.outcome or shown != meant:
             differing.append((late, early))
     return differing
+
+
+def _running_name(reference: str, ordered: Ordered) -> str:
+    """Return how the stream names the record that a bundle's reference names."""
+    file, _, line = reference.partition(":")
+    if line:
+        return f"record:{ordered.events[int(line)].sequence}"
+    for record, number in ordered.snapshots:
+        if file == f"snapshots/{record.host_id}/{number}.json":
+            return f"record:{record.sequence}"
+    return reference
 
 
 def first_difference(one: Iterable[Record], two: Iterable[Record]) -> str | None:

@@ -50,7 +50,7 @@ def project(path: Path, **files: str) -> Path:
     return path
 
 
-STREAM_PROPERTY = '''
+STREAM_PROPERTY = """
 from simharness.contracts.assertions import EventCount
 from simharness.stateful import LATENCY_SPIKE, LOSS_BURST, SimulationMachine, ints, meshes, swarm
 from tests.stateful.toy import StreamKind
@@ -66,4 +66,4 @@ class NoGap(SimulationMachine):
 
 
 TestNoGap = NoGap.TestCase
-'''
+"""

@@ -21,7 +21,7 @@ from simharness.contracts.mutations import (
 )
 from simharness.core.errors import InputError
 from simharness.core.units import NS_PER_MS, NS_PER_S
-from simharness.stateful import SimulationMachine, ints, links, meshes, relayed, relays, swarm
+from simharness.stateful import SimulationMachine, ints, links, meshes, relays, swarm
 from simharness.stateful.coverage import COUNTERS, DelayEffects, check_counter, count, needs_observer
 from simharness.stateful.driven import DrivenRun
 from simharness.stateful.faults import FAULTS
@@ -36,7 +36,9 @@ BUSY, SILENT = {}, {"targets": []}
 
 
 def echo(config, *, via=False):
-    space = meshes(peers=3, config=config, link=links(latency_ms=20), **({"via": relays(cold_start_ms=50)} if via else {}))
+    space = meshes(
+        peers=3, config=config, link=links(latency_ms=20), **({"via": relays(cold_start_ms=50)} if via else {})
+    )
     return find(space, lambda _: True)
 
 
@@ -66,7 +68,11 @@ WITH_EFFECT = {
     "peer_kill": (echo, False, (PeerKill(at_ns=S, peer="b"),)),
     "relay_kill": (echo, True, (RelayKill(at_ns=S, relay="R"),)),
     "relay_boot": (echo, True, (RelayKill(at_ns=S, relay="R"), RelayBoot(at_ns=2 * S, relay="R"))),
-    "relay_capacity_change": (echo, True, (RelayCapacityChange(at_ns=S, relay="R", egress_capacity_bps_per_link=5_000),)),
+    "relay_capacity_change": (
+        echo,
+        True,
+        (RelayCapacityChange(at_ns=S, relay="R", egress_capacity_bps_per_link=5_000),),
+    ),
     "relay_peer_conn_down": (echo, True, (RelayPeerConnDown(at_ns=S, relay="R", source="a", target="b"),)),
 }
 
@@ -116,7 +122,9 @@ def test_drops_and_events_are_counted_by_name():
     assert not any(value == 0 for value in seen.values())
 
 
-@pytest.mark.parametrize("name", ["partition", "precondition:event_count", "event:Anything", "drop:lossy", "transition:x"])
+@pytest.mark.parametrize(
+    "name", ["partition", "precondition:event_count", "event:Anything", "drop:lossy", "transition:x"]
+)
 def test_names_of_counters(name):
     """Fixed names, and open ones for what host kinds bring."""
     check_counter(name, file="f", field="x")
@@ -178,7 +186,11 @@ def test_workers_add_up():
     two.outcomes.update(Pass=3, Inconclusive=1)
     parts = [summary_of("p", one, ("partition",)), summary_of("p", two, ("heal",))]
     (total,) = added_up(parts)
-    assert (total.examples, total.outcomes, total.requires) == (7, {"Pass": 6, "Inconclusive": 1}, ["partition", "heal"])
+    assert (total.examples, total.outcomes, total.requires) == (
+        7,
+        {"Pass": 6, "Inconclusive": 1},
+        ["partition", "heal"],
+    )
     assert total.counters == {"partition": 3, "heal": 5}
     shown = table([total], width=100, colour=False)
     assert "partition 3" in shown

@@ -10,8 +10,8 @@ from simharness.core.errors import InputError
 from simharness.core.units import NS_PER_MS, NS_PER_S
 from simharness.scenario.emit import emit
 from simharness.scenario.loader import loads
-from simharness.stateful import NoFlapWhileProbesOk, PeerDetectedDeadWithin, meshes, scenarios, swarm, swim_meshes
 from simharness.stateful import ConvergenceAfter as Convergence
+from simharness.stateful import NoFlapWhileProbesOk, PeerDetectedDeadWithin, meshes, scenarios, swarm, swim_meshes
 from simharness.stateful.driven import DrivenRun
 from simharness.stateful.faults import FAULTS
 from simharness.stateful.playing import disagreements, first_difference, play, stream
@@ -70,7 +70,9 @@ def test_the_file_lasts_as_long_as_the_run():
 
 def test_a_deadline_beyond_the_end_extends_the_run():
     """The file reaches the latest deadline, so that the loader takes it; the run goes on to there."""
-    run = DrivenRun(base(), KINDS, (PeerDetectedDeadWithin.each_kill(within_ms=9_000), AllAliveAt(at_ns=1, peers=("a",))))
+    run = DrivenRun(
+        base(), KINDS, (PeerDetectedDeadWithin.each_kill(within_ms=9_000), AllAliveAt(at_ns=1, peers=("a",)))
+    )
     run.advance(1_000 * MS)
     run.inject(PeerKill(at_ns=1_000 * MS, peer="c"))
     run.advance(2_000 * MS)
@@ -121,11 +123,11 @@ def test_a_disagreement_is_seen():
     played = run.finish("x")
     late, early = played.verdicts(), stream(played.scenario, played.records, played.termination)
     assert late[0].outcome == "Fail"
-    assert disagreements(played.records, late, early) == []
+    assert disagreements(played.ordered, late, early) == []
     first = next(record for record in played.records if record.event["kind"] == "EchoReceived")
     without = [record for record in played.records if record is not first]
     shorter = stream(played.scenario, without, played.termination)
-    assert disagreements(played.records, late, shorter) == [(late[0], shorter[0])]
+    assert disagreements(played.ordered, late, shorter) == [(late[0], shorter[0])]
 
 
 def test_the_first_difference_is_shown():

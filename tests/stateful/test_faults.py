@@ -39,7 +39,7 @@ def test_every_mutation_kind_has_a_rule():
     machine = type("Everything", (SimulationMachine,), {"faults": EVERY})
     rules = [rule.function.__name__ for rule in machine.setup_state().rules]
     assert sorted(rules) == sorted((*FAULTS, "advance", "snapshot", "idle"))
-    assert len(FAULTS) == len(MUTATION_TYPES)
+    assert tuple(of.__struct_config__.tag for of in MUTATION_TYPES) == FAULTS
 
 
 def test_a_machine_has_only_the_rules_of_its_swarm():

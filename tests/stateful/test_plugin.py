@@ -6,9 +6,11 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from simharness.stateful import plugin
 from simharness.stateful.everything import import_everything
 from tests.stateful.running import REPO, STREAM_PROPERTY, project, run_pytest
 
@@ -98,8 +100,10 @@ def test_scenario_files_are_judged_by_their_header(tmp_path):
     for name, text in files.items():
         folder.joinpath(f"{name}.toml").write_text(text)
     done = run_pytest(tmp_path, "-q", "-rA", "--continue-on-collection-errors", ".")
-    outcome = dict(re.findall(r"^(PASSED|FAILED|ERROR) scenarios/(\w+)\.toml", done.stdout, re.MULTILINE))
-    named = {name: word for word, name in re.findall(r"^(PASSED|FAILED|ERROR) scenarios/(\w+)\.toml", done.stdout, re.M)}
+    named = {
+        name: word
+        for word, name in re.findall(r"^(PASSED|FAILED|ERROR) scenarios/(\w+)\.toml", done.stdout, re.MULTILINE)
+    }
     assert named == {
         "passes": "PASSED",
         "known": "PASSED",
@@ -109,8 +113,10 @@ def test_scenario_files_are_judged_by_their_header(tmp_path):
         "vain": "FAILED",
         "broken": "FAILED",
         "headless": "ERROR",
-    }, outcome
-    assert "field: line 1\nrule: the comment block that opens a scenario lacks its line `# reproduces: ...`" in done.stdout
+    }, done.stdout
+    assert (
+        "field: line 1\nrule: the comment block that opens a scenario lacks its line `# reproduces: ...`" in done.stdout
+    )
     assert "expected: pass-now; 1 of 1 verdicts are no Pass" in done.stdout
     assert "the header should say pass-now" in done.stdout
     assert "counter drop:lossy is zero: the study shows nothing" in done.stdout
@@ -122,16 +128,26 @@ def test_scenario_files_are_judged_by_their_header(tmp_path):
 @pytest.mark.parametrize(
     ("option", "expected"),
     [
-        ("--sim-profile=quick", "--sim-profile: 'quick' is unknown; choose from fix, dev, ci, nightly"),
-        ("--swim-profile=old", "--swim-profile: 'old' is unknown; choose from current, deployed"),
-        ("--swim-defect=B1", "--swim-defect: 'B1' is unknown; choose from REFUTE_STALE_CLAIM, "),
+        ("--sim-profile=quick", "'quick' is unknown; choose from fix, dev, ci, nightly"),
+        ("--swim-profile=old", "'old' is unknown; choose from current, deployed"),
+        ("--swim-defect=B1", "'B1' is unknown; choose from REFUTE_STALE_CLAIM, "),
     ],
 )
-def test_an_unknown_name_is_one_clear_error(tmp_path, option, expected):
-    """Bad input: the choices are named, nothing runs."""
-    done = run_pytest(project(tmp_path), option)
+def test_an_unknown_name_is_one_clear_error(option, expected):
+    """Bad input: the choices are named."""
+    name, _, value = option.removeprefix("--").partition("=")
+    given = {"swim_defect": [], name.replace("-", "_"): [value] if name == "swim-defect" else value}
+    config = SimpleNamespace(getoption=lambda asked, default=None: given.get(asked, default))
+    with pytest.raises(pytest.UsageError, match=re.escape(f"--{name}: {expected}")):
+        plugin._options(config)
+
+
+def test_an_unknown_name_ends_the_session_before_anything_runs(tmp_path):
+    """Bad input: exit code of a usage error, one line, no traceback."""
+    done = run_pytest(project(tmp_path), "--swim-defect=B1")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert done.stderr.strip().splitlines()[-1].startswith(f"ERROR: {expected}")
+    assert done.stderr.strip().splitlines()[-1].startswith("ERROR: --swim-defect: 'B1' is unknown")
+    assert "Traceback" not in done.stderr
 
 
 def test_a_machine_that_cannot_be_run_is_refused_where_it_stands(tmp_path):
@@ -171,7 +187,7 @@ TestSilent, TestUnsure = Silent.TestCase, Unsure.TestCase
 """
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
 def test_vacuous_properties_fail(tmp_path, workers):
     """More than a tenth Inconclusive fails the property; a required counter that stayed zero is named with its rule."""
     place = project(tmp_path, test_vacuous=VACUOUS)
@@ -230,7 +246,7 @@ artefacts.put_folder = slowly
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_an_interrupted_session_leaves_nothing_half_written(tmp_path, how):
     """Ctrl-C and SIGTERM: the folder that was finished stays whole, the one being written is gone, no temporary file is left."""
     place = project(tmp_path, test_slow=SLOW.format(property=STREAM_PROPERTY))

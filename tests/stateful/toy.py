@@ -1,7 +1,6 @@
 """Somebody else's host kind: a numbered stream from each peer to the next. Its planted bug: what is lost is never sent again."""
 
 from simharness.contracts.host import App, RecordEvent, Send, Validated, Wire
-from simharness.contracts.scenario import PeerDecl
 
 
 class StreamCodec:
@@ -20,8 +19,7 @@ class StreamHost:
 
     def __init__(self, context):
         self.id = context.host_id
-        peers: tuple[PeerDecl, ...] = context.peers
-        ids = [peer.id for peer in peers]
+        ids = [peer.id for peer in context.peers]
         self._next = ids[(ids.index(self.id) + 1) % len(ids)]
         self._sent = self._received = 0
 
