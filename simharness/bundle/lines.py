@@ -5,7 +5,7 @@ from typing import Any, Final
 import orjson
 
 from simharness.contracts.records import EventRecord, MutationRecord, SnapshotRecord
-from simharness.core.canonical_json import parse, pretty, unwritable
+from simharness.core.canonical_json import is_integral, parse, pretty, unwritable
 from simharness.core.errors import EngineAbort
 
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
@@ -42,9 +42,8 @@ def encode_snapshot(record: SnapshotRecord) -> bytes:
         EngineAbort: `unwritable-snapshot`, if the host's bytes are not one JSON object without floats (rulings B4, B10).
     """
     snapshot = snapshot_object(record)
-    reason = unwritable(snapshot)
-    if reason is not None:
-        raise _unwritable_snapshot(record, reason)
+    if not is_integral(snapshot):
+        raise _unwritable_snapshot(record, str(unwritable(snapshot)))
     return pretty(
         {
             "virtual_time_ns": record.virtual_time_ns,

@@ -8,6 +8,7 @@ import orjson
 from simharness.core.units import U64_MAX
 
 _PLAIN: Final = frozenset({str, bool, type(None)})
+_SCALARS: Final = _PLAIN | {int}
 _LEAST: Final = -(2**63)
 
 
@@ -28,6 +29,19 @@ def parse(data: bytes | str) -> Any:
         ValueError: If `data` is not JSON.
     """
     return orjson.loads(data)
+
+
+def is_integral(parsed: Any) -> bool:
+    """Tell whether an object or array that `parse` returned may enter a bundle.
+
+    It is JSON by construction and its integers fit 64 bits, so only a float can be in the way; `unwritable` says where.
+    """
+    items = parsed.values() if type(parsed) is dict else parsed
+    if _SCALARS.issuperset(map(type, items)):
+        return True
+    return all(
+        (kind := type(item)) in _SCALARS or ((kind is dict or kind is list) and is_integral(item)) for item in items
+    )
 
 
 def unwritable(value: Any) -> str | None:

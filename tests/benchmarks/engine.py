@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.benchmarks.baselines import heap_loop, simpy_mesh
 from tests.benchmarks.measuring import Row, Scale, Spread, child, processor_s, ratio, rounds
-from tests.benchmarks.meshes import echo_text, loaded, run_dropping, run_recording
+from tests.benchmarks.meshes import echo_text, loaded, run_dropping, scratch
 
 PEERS = 8
 EVENTS_A_SECOND = PEERS * 100 * (1 + 2 * (PEERS - 1))
@@ -42,14 +42,15 @@ def recording(scale: Scale) -> list[Row]:
     duration_ns = scale.of(5_000_000_000, 50_000_000)
     silent = loaded(echo_text(PEERS, duration_ns, records=False))
     speaking = loaded(echo_text(PEERS, duration_ns, records=True))
-    times = rounds(
-        {
-            "silent": lambda: run_dropping(silent),
-            "dropped": lambda: run_dropping(speaking),
-            "written": lambda: run_recording(speaking),
-        },
-        scale.of(7, 1),
-    )
+    with scratch() as bundles:
+        times = rounds(
+            {
+                "silent": lambda: run_dropping(silent),
+                "dropped": lambda: run_dropping(speaking),
+                "written": lambda: bundles.run_recording(speaking),
+            },
+            scale.of(7, 1),
+        )
     return [
         Row.at_most("recording to a bundle / hosts that record nothing", ratio(times["written"], times["silent"]), 2.0),
         Row("recording to a bundle / records dropped", ratio(times["written"], times["dropped"]).shown()),
@@ -85,9 +86,10 @@ def growth(scale: Scale) -> list[Row]:
 def _one_size(events: int) -> float:
     """Return the processor seconds an event of one recorded run of about that many events."""
     scenario = loaded(echo_text(PEERS, events * 1_000_000_000 // EVENTS_A_SECOND, records=True))
-    run_recording(loaded(echo_text(PEERS, 20_000_000, records=True)))
-    counts: list[int] = []
-    return processor_s(lambda: counts.append(run_recording(scenario))) / counts[0]
+    with scratch() as bundles:
+        bundles.run_recording(loaded(echo_text(PEERS, 20_000_000, records=True)))
+        counts: list[int] = []
+        return processor_s(lambda: counts.append(bundles.run_recording(scenario))) / counts[0]
 
 
 if __name__ == "__main__":

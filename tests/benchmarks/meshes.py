@@ -1,6 +1,8 @@
 """The scenarios that benchmarks run, and ways to run them."""
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +60,14 @@ def echo_text(peers: int, duration_ns: int, *, records: bool, answers: bool = Tr
     return _text(peers, duration_ns, tick_ns, _link(), "echo", "ready", config)
 
 
-def swim_text(peers: int, duration_ns: int) -> str:
-    """Return a healthy SWIM mesh with a snapshot a second: no impairment at all."""
+def swim_text(peers: int, duration_ns: int, *, snapshots: bool = True) -> str:
+    """Return a healthy SWIM mesh, as a rule with a snapshot a second: no impairment at all."""
     config = (
         "probe_interval_ns = 1_000_000_000, probe_timeout_ns = 500_000_000, suspicion_timeout_ns = 3_000_000_000, "
         "indirect_probes = 2, max_message_bytes = 1400, retransmit_mult = 4"
     )
     link = _link(latency_ns=20_000_000, jitter_stddev_ns=0, loss_prob_ppm=0, bandwidth_bps=10_000_000_000_000)
-    instants = ", ".join(f"{{ at_ns = {at} }}" for at in range(10**9, duration_ns, 10**9))
+    instants = ", ".join(f"{{ at_ns = {at} }}" for at in range(10**9, duration_ns, 10**9) if snapshots)
     return _text(peers, duration_ns, 100_000_000, link, "swim", "alive", config, f"snapshots = [{instants}]\n")
 
 
@@ -81,11 +83,25 @@ def run_dropping(scenario: Scenario) -> int:
     return engine.dispatches
 
 
-def run_recording(scenario: Scenario) -> int:
-    """Run into a bundle, digests included, and throw it away; return the number of dispatches."""
-    with tempfile.TemporaryDirectory() as directory:
-        writer = BundleWriter(Path(directory, "bundle"), scenario_toml=emit(scenario), facts=FACTS)
-        with writer:
+class Bundles:
+    """Runs into bundles, each in a place of its own below one directory."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._count = 0
+
+    def run_recording(self, scenario: Scenario) -> int:
+        """Run into a bundle, digests included; return the number of dispatches."""
+        self._count += 1
+        place = self._root.joinpath(str(self._count))
+        with BundleWriter(place, scenario_toml=emit(scenario), facts=FACTS) as writer:
             engine = engine_for(scenario, KINDS, writer)
             writer.finish(engine.run(), finalize_received=True)
-    return engine.dispatches
+        return engine.dispatches
+
+
+@contextmanager
+def scratch() -> Iterator[Bundles]:
+    """Give a place for bundles; throwing them away is no part of what is measured."""
+    with tempfile.TemporaryDirectory() as directory:
+        yield Bundles(Path(directory))
