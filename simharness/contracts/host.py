@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from simharness.contracts.mutations import AIMED_KINDS
 from simharness.contracts.scenario import PeerDecl
 from simharness.core.streams import HostRng
 
@@ -38,7 +39,13 @@ class WorkerExited(msgspec.Struct, frozen=True, gc=False):
     signal: int | None = None
 
 
-HostMessage = App | TimerFired | SendFailed | WorkerExited
+class Slow(msgspec.Struct, frozen=True, gc=False):
+    """From now on local work takes factor_x100 / 100 of its time (ruling K2); only for kinds that accept `peer_slow`."""
+
+    factor_x100: int
+
+
+HostMessage = App | TimerFired | SendFailed | WorkerExited | Slow
 
 
 # --- what a host returns -------------------------------------------------------------------------------------------
@@ -161,7 +168,7 @@ class HostKind(Protocol):
     """A kind of host: validation, construction and codec (§6.1).
 
     A kind may also have `always_rebuilt: bool`: its instances live once, so that every resurrection builds a fresh one
-    whatever `preserve_state` says (ruling E25).
+    whatever `preserve_state` says (ruling E25); and `accepts`, the mutation kinds that may be aimed at its peers (see `accepted`).
     """
 
     @property
@@ -181,6 +188,18 @@ class HostKind(Protocol):
 
     def new(self, context: HostContext) -> Host:
         """Build one instance."""
+
+
+def accepted(kind: HostKind) -> tuple[str, ...]:
+    """Return the mutation kinds that may be aimed at a peer of this kind.
+
+    They are the kind's own `accepts` if it has one, else all but `peer_slow`, which a kind must understand; `worker_exit` only if
+    `accepts_worker_exit` says so too.
+    """
+    listed = getattr(kind, "accepts", None)
+    if listed is None:
+        listed = [name for name in AIMED_KINDS if name != "peer_slow"]
+    return tuple([name for name in listed if kind.accepts_worker_exit or name != "worker_exit"])
 
 
 class KindRegistry(Protocol):

@@ -100,6 +100,35 @@ class RelayPeerConnDown(
     duration_ns: int = 0
 
 
+class PeerPause(_Mutation, frozen=True, kw_only=True, tag="peer_pause"):
+    """Freeze a process in [at, at + duration): it skips its ticks, and what reaches it waits until the end (ruling K2)."""
+
+    peer: str
+    duration_ns: int
+
+
+class PeerSlow(_Mutation, frozen=True, kw_only=True, tag="peer_slow"):
+    """Slow a peer's local work down by factor_x100 / 100 in [at, at + duration), as its kind understands it (ruling K2)."""
+
+    peer: str
+    factor_x100: int
+    duration_ns: int
+
+
+class ClockOffset(_Mutation, frozen=True, kw_only=True, tag="clock_offset"):
+    """Set a peer's clock to virtual time plus `offset_ns`, which may be negative (rulings K2, M3)."""
+
+    peer: str
+    offset_ns: int
+
+
+class ClockDrift(_Mutation, frozen=True, kw_only=True, tag="clock_drift"):
+    """Let a peer's clock gain `drift_ppm` on virtual time from now on, or lose if negative; 0 stops it (rulings K2, M3)."""
+
+    peer: str
+    drift_ppm: int
+
+
 Mutation = (
     Partition
     | Heal
@@ -113,6 +142,10 @@ Mutation = (
     | RelayBoot
     | RelayCapacityChange
     | RelayPeerConnDown
+    | PeerPause
+    | PeerSlow
+    | ClockOffset
+    | ClockDrift
 )
 
 MUTATION_TYPES: Final[tuple[type[Mutation], ...]] = (
@@ -128,7 +161,25 @@ MUTATION_TYPES: Final[tuple[type[Mutation], ...]] = (
     RelayBoot,
     RelayCapacityChange,
     RelayPeerConnDown,
+    PeerPause,
+    PeerSlow,
+    ClockOffset,
+    ClockDrift,
 )
+
+AimedMutation = PeerKill | PeerResurrect | WorkerExit | PeerPause | PeerSlow | ClockOffset | ClockDrift
+"""A mutation that is aimed at one peer."""
+
+AIMED_KINDS: Final = (
+    "peer_kill",
+    "peer_resurrect",
+    "worker_exit",
+    "peer_pause",
+    "peer_slow",
+    "clock_offset",
+    "clock_drift",
+)
+"""The kinds of `AimedMutation`."""
 
 
 def kind_of(value: msgspec.Struct) -> str:

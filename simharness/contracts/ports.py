@@ -24,7 +24,13 @@ class LiveEvaluator(Protocol):
 
 
 class DeliveryObserver(Protocol):
-    """Sees the delay decomposition of every delivery that reaches a host (§11.3)."""
+    """Sees the delay decomposition of every delivery that reaches a host (§11.3), and the host calls that mutations change (K2)."""
 
     def delivered(self, source: str, target: str, tag: str, sent_at_ns: int, at_ns: int, delay: Delay) -> None:
-        """Take one delivery, just before the host's `recv`."""
+        """Take one delivery, just before the host's `recv`. `at_ns` is its arrival; a pause may have held it since."""
+
+    def held(self, host_id: str, at_ns: int) -> None:
+        """Take one tick that a pause suppresses, or one message or envelope that it holds."""
+
+    def skewed(self, host_id: str, at_ns: int, shown_ns: int) -> None:
+        """Take one call of a host at `at_ns` whose clock shows another time."""

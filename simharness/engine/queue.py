@@ -2,6 +2,7 @@
 
 The key of an entry is (virtual time, sequence). Sequence numbers come from bands, lowest first, so that an input injected
 while the run goes on sorts exactly like the same input declared in a file; inside a band they follow the order of enqueueing.
+A pause ends after the mutations of its last instant and before whatever reaches its peer in that instant (ruling M2).
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ FIRST_TICKS: Final = 1
 MUTATIONS: Final = 2
 SNAPSHOTS: Final = 3
 TERMINATE: Final = 4
-RUNTIME: Final = 5
+WAKES: Final = 5
+RUNTIME: Final = 6
 
 # What an entry does. The engine dispatches on these in order of how often they come.
 DELIVER: Final = 0
@@ -26,7 +28,8 @@ NOTICE: Final = 3
 FAILED: Final = 4
 MUTATE: Final = 5
 SNAPSHOT: Final = 6
-END: Final = 7
+WAKE: Final = 7
+END: Final = 8
 
 Entry = tuple[Any, ...]
 """(virtual time in ns, sequence, operation, operands...): plain tuples, since heap order is what an engine spends its time on.
@@ -40,5 +43,5 @@ def band(number: int) -> Iterator[int]:
     return count(number * _WIDTH)
 
 
-__all__ = ["DELIVER", "END", "FAILED", "MUTATE", "NOTICE", "SNAPSHOT", "TICK", "TIMER", "Entry", "band"]
+__all__ = ["DELIVER", "END", "FAILED", "MUTATE", "NOTICE", "SNAPSHOT", "TICK", "TIMER", "WAKE", "Entry", "band"]
 __all__ += ["heapify", "heappop", "heappush"]

@@ -1,8 +1,18 @@
-"""The engine's book-keeping about one peer: its instance and whether it is dead or halted (ruling E8)."""
+"""The engine's book-keeping about one peer: its instance, whether it is dead, halted, paused or slow, and its clock (E8, K2)."""
 
-from simharness.contracts.host import Host, HostContext, HostKind
+from typing import Any, Final
+
+from simharness.contracts.host import Host, HostContext, HostKind, accepted
+from simharness.contracts.ports import DeliveryObserver
 from simharness.contracts.scenario import PeerDecl, Scenario
 from simharness.core.streams import Root
+from simharness.engine.clocks import TRUE, Clock, SkewedHost
+
+NEVER: Final = 1 << 80
+"""Later than every virtual time."""
+
+FULL_PACE: Final = 100
+"""The factor of a peer that nothing slows."""
 
 
 class Slot:
@@ -10,11 +20,18 @@ class Slot:
 
     `life` rises at every kill and every resurrection and is carried by ticks; `instance` rises at every rebuild and is carried
     by timers and `SendFailed`. An entry whose number is stale is discarded unseen.
+
+    `ticks_from_ns` and `hears_from_ns` say from when on the host is called: 0, `NEVER`, or the end of its pause.
     """
 
     __slots__ = (
+        "_bare",
+        "_observer",
         "_peers",
         "_root",
+        "_slowings",
+        "accepts",
+        "clock",
         "dead",
         "deaf",
         "decl",
@@ -22,16 +39,23 @@ class Slot:
         "encode",
         "frame_overhead",
         "halted",
+        "hears_from_ns",
+        "held",
         "host",
         "id",
         "instance",
         "kind",
         "life",
+        "paused_until_ns",
         "period_ns",
         "tag",
+        "ticks_from_ns",
+        "told_x100",
     )
 
-    def __init__(self, decl: PeerDecl, scenario: Scenario, kind: HostKind, root: Root) -> None:
+    def __init__(
+        self, decl: PeerDecl, scenario: Scenario, kind: HostKind, root: Root, observer: DeliveryObserver | None = None
+    ) -> None:
         self.id = decl.id
         self.decl = decl
         self.kind = kind
@@ -44,9 +68,16 @@ class Slot:
         self.dead = False
         self.halted = False  # no ticks: `Halt` came from `tick` or from `recv`
         self.deaf = False  # no `recv` either: `Halt` came from `recv` (ruling E5)
+        self.ticks_from_ns = self.hears_from_ns = self.paused_until_ns = 0
+        self.held: list[tuple[Any, ...]] = []  # what reached it during its pause, in queue order
+        self.told_x100 = FULL_PACE  # the factor that the host was told last
+        self._slowings: list[tuple[int, int]] = []  # (end, factor), in the order of application
+        self.clock = TRUE
+        self.accepts = accepted(kind)
+        self._observer = observer
         self._peers = scenario.peers
         self._root = root
-        self.host = self._build()
+        self.host = self._bare = self._build()
 
     def _build(self) -> Host:
         return self.kind.new(
@@ -66,14 +97,49 @@ class Slot:
         return self._root.host(self.id, "tick_offset").u64() % self.period_ns
 
     def kill(self) -> None:
-        """Stop the process: its ticks are stale from now on."""
+        """Stop the process: its ticks are stale from now on, and its pause is over (ruling K2)."""
         self.dead = True
         self.life += 1
+        self.paused_until_ns = 0
+        self.held = []
+        self._settle()
+
+    def halt(self, *, deaf: bool) -> None:
+        """Stop the ticks, and with `deaf` the receiving too (ruling E5)."""
+        self.halted = True
+        self.deaf = self.deaf or deaf
+        self._settle()
+
+    def pause(self, until_ns: int) -> None:
+        """Call the host again from `until_ns` on."""
+        self.paused_until_ns = until_ns
+        self._settle()
 
     def resurrect(self, *, preserve_state: bool) -> None:
         """Start the process again, with its old instance or with a fresh one, as its kind may demand (ruling E25)."""
         self.life += 1
         self.dead = self.halted = self.deaf = False
+        self._settle()
         if not preserve_state or getattr(self.kind, "always_rebuilt", False):
             self.instance += 1
-            self.host = self._build()
+            self.told_x100 = FULL_PACE
+            self._bare = self._build()
+            self.set_clock(self.clock)
+
+    def _settle(self) -> None:
+        self.hears_from_ns = NEVER if self.dead or self.deaf else self.paused_until_ns
+        self.ticks_from_ns = NEVER if self.halted else self.hears_from_ns
+
+    def slow(self, until_ns: int, factor_x100: int) -> None:
+        """Slow the peer down until `until_ns`; of the factors in force the one applied last wins (ruling K2)."""
+        self._slowings.append((until_ns, factor_x100))
+
+    def factor_x100(self, now_ns: int) -> int:
+        """Return the factor that is in force."""
+        self._slowings = [slowing for slowing in self._slowings if now_ns < slowing[0]]
+        return self._slowings[-1][1] if self._slowings else FULL_PACE
+
+    def set_clock(self, clock: Clock) -> None:
+        """Let the host read another clock. It is the machine's: it outlives the process (ruling M3)."""
+        self.clock = clock
+        self.host = self._bare if clock.is_true else SkewedHost(self._bare, clock, self._observer)

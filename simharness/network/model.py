@@ -5,13 +5,17 @@ from operator import add
 from typing import Final, assert_never
 
 from simharness.contracts.mutations import (
+    ClockDrift,
+    ClockOffset,
     Heal,
     LatencySpike,
     LossBurst,
     Mutation,
     Partition,
     PeerKill,
+    PeerPause,
     PeerResurrect,
+    PeerSlow,
     RelayBoot,
     RelayBuffer,
     RelayCapacityChange,
@@ -200,7 +204,7 @@ class LinkNetwork:
                 return self._kill_peer(mutation.peer, at_ns)
             case RelayKill() | RelayBoot() | RelayCapacityChange() | RelayPeerConnDown():
                 return self._change_relay(mutation, at_ns)
-            case PeerResurrect() | WorkerExit():
+            case PeerResurrect() | WorkerExit() | PeerPause() | PeerSlow() | ClockOffset() | ClockDrift():
                 pass  # the engine's alone
             case _:
                 assert_never(mutation)

@@ -7,21 +7,29 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from simharness.contracts.assertions import ASSERTION_TYPES, Assertion, EventCount
-from simharness.contracts.host import HostKind, KindRegistry, PeerFacts
+from simharness.contracts.host import HostKind, KindRegistry, PeerFacts, accepted
 from simharness.contracts.links import LinkPolicy, RelayDecl
 from simharness.contracts.mutations import (
+    AIMED_KINDS,
     MUTATION_TYPES,
+    ClockOffset,
     Mutation,
     Partition,
     RelayCapacityChange,
     RelayPeerConnDown,
-    WorkerExit,
 )
 from simharness.contracts.scenario import LinkDecl, MeshDecl, PeerDecl, Scenario, SnapshotDecl
 from simharness.scenario.document import SCALARS, Document
 from simharness.scenario.names import Names
 from simharness.scenario.routes import Routes, mesh_size
-from simharness.scenario.rules import check_change, check_count, check_instant, check_partition, check_window
+from simharness.scenario.rules import (
+    check_change,
+    check_clock,
+    check_count,
+    check_instant,
+    check_partition,
+    check_window,
+)
 from simharness.scenario.schema import HEAD, TICK, Complain, Spec, read, spec_of, split_overrides
 from simharness.scenario.words import first_line, shown, type_word, unknown
 
@@ -237,10 +245,11 @@ def _mutations(
     for of, values, sound, complain in _tagged(document, "mutations", "mutation", _MUTATIONS):
         check_instant(values, duration_ns, complain)
         declared = names.check_references(values, complain)
+        _check_aim(str(of.__struct_config__.tag), values, kind_of, complain)
         if of is Partition:
             check_partition(values, complain)
-        elif of is WorkerExit:
-            _check_worker_exit(values, kind_of, complain)
+        elif of is ClockOffset:
+            check_clock(values, complain)
         elif of is RelayCapacityChange and sound:
             check_change(values, complain)
         elif of is RelayPeerConnDown and sound and declared:
@@ -251,11 +260,12 @@ def _mutations(
             yield of(**values)
 
 
-def _check_worker_exit(values: dict[str, Any], kind_of: dict[str, HostKind], complain: Complain) -> None:
+def _check_aim(mutation: str, values: dict[str, Any], kind_of: dict[str, HostKind], complain: Complain) -> None:
+    """Report a mutation that the kind of its peer does not accept (§6A.3, ruling M1)."""
     peer = values.get("peer", "")
     kind = kind_of.get(peer)
-    if kind is not None and not kind.accepts_worker_exit:
-        complain("peer", f"host kind {kind.kind_tag} of {shown(peer)} accepts no worker_exit")
+    if mutation in AIMED_KINDS and kind is not None and mutation not in accepted(kind):
+        complain("peer", f"host kind {kind.kind_tag} of {shown(peer)} accepts no {mutation}")
 
 
 def _snapshots(document: Document, duration_ns: int | None) -> Iterator[SnapshotDecl]:

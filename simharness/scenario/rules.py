@@ -51,6 +51,13 @@ def check_partition(values: dict[str, Any], complain: Complain) -> None:
             complain(f"peers_b[{place}]", f"peer {shown(name)} is in both groups")
 
 
+def check_clock(values: dict[str, Any], complain: Complain) -> None:
+    """Report a clock that is set to a time before 0 (ruling M3)."""
+    at_ns, offset_ns = values.get("at_ns"), values.get("offset_ns")
+    if at_ns is not None and offset_ns is not None and at_ns + offset_ns < 0:
+        complain("offset_ns", f"at_ns {at_ns} and offset_ns {offset_ns} set the clock to a time before 0")
+
+
 def check_change(values: dict[str, Any], complain: Complain) -> None:
     """Report a capacity change that changes nothing. For sound values only."""
     if not any(name in values for name in _CHANGES):

@@ -32,6 +32,8 @@ _POSITIVE: Final = (
     "window_ns",
 )
 _I32: Final = ("status_code", "signal")
+_SIGNED: Final = {"offset_ns": (-(2**63), 2**63 - 1), "drift_ppm": (1 - PPM, PPM)}
+"""How wrong a clock may be: it stands still for no drift, and runs at most twice as fast (ruling M3)."""
 _TOML_NAMES: Final = {"source": "from", "target": "to"}
 _ALSO_SPELLED: Final = {"queue_discipline": {"Fifo": "fifo"}}  # §5A.2 writes `Fifo` (ruling R15)
 
@@ -67,6 +69,8 @@ def _integer(low: int, high: int) -> _Check:
 
 
 def _bounds(name: str) -> tuple[int, int]:
+    if name in _SIGNED:
+        return _SIGNED[name]
     if name.endswith("_ppm"):
         return 0, PPM
     if name in _I32:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from simharness.contracts.assertions import ASSERTION_TYPES
 from simharness.contracts.links import LINK_FIELDS, LinkOverrides, LinkPolicy, LinkRef, RelayDecl
-from simharness.contracts.mutations import MUTATION_TYPES, RelayCapacityChange
+from simharness.contracts.mutations import MUTATION_TYPES, ClockOffset, RelayCapacityChange
 from simharness.contracts.scenario import LinkDecl, MeshDecl, PeerDecl, Scenario, SnapshotDecl
 from simharness.core.units import PPM, U64_MAX
 from tests.scenario.oracle import mesh_pairs, one_route_each
@@ -23,9 +23,13 @@ TOML_VALUES: st.SearchStrategy[Any] = st.recursive(
 PEERS, RELAYS = ("a", "b.b", "C-c", "d_4"), ("R", "r2")
 OCCUPANCIES = st.sampled_from(["arrival", "wire"])
 
+SIGNED = {"offset_ns": (-(2**63), 2**63 - 1), "drift_ppm": (-999_999, 1_000_000)}
+
 
 def number(name: str) -> st.SearchStrategy[int]:
     """Integers within the bounds that a field's name implies (ruling L7)."""
+    if name in SIGNED:
+        return st.integers(*SIGNED[name])
     if name.endswith("_ppm"):
         return st.integers(0, PPM)
     if name in ("status_code", "signal"):
@@ -41,7 +45,7 @@ OVERRIDES = st.fixed_dictionaries(
 
 @st.composite
 def peer_decls(draw: st.DrawFn) -> tuple[PeerDecl, ...]:
-    """One to four peers, the first of a kind that takes `worker_exit`."""
+    """One to four peers, the first of a kind that takes `worker_exit` and `peer_slow`."""
     count = draw(st.integers(1, len(PEERS)))
     configs = st.fixed_dictionaries({"rate": st.integers()}, optional={"free": TOML_VALUES})
     return tuple(
@@ -123,6 +127,8 @@ def entries(draw: st.DrawFn, of: type[Any], peers: tuple[str, ...], network: dic
     for field in msgspec.structs.fields(of):
         if field.name not in values and (field.required or draw(st.booleans())) and field.name not in ("min", "max"):
             values[field.name] = draw(value_of(field, of, peers, relays, legs, times))
+    if of is ClockOffset:
+        values["offset_ns"] = max(values["offset_ns"], -values["at_ns"])
     if of is RelayCapacityChange:
         values["queue_depth_bytes"] = draw(U64)
     return of(**values)
@@ -141,7 +147,7 @@ def value_of(
         case "at_ns":
             return times
         case "peer":
-            return st.sampled_from(peers[:1] if of.__name__ == "WorkerExit" else peers)
+            return st.sampled_from(peers[:1] if of.__name__ in ("WorkerExit", "PeerSlow") else peers)
         case "peers" | "observers":
             return st.lists(st.sampled_from(peers), min_size=1, unique=True).map(tuple)
         case "relay":

@@ -4,16 +4,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from simharness.contracts.host import Codec, Complaint, Host, HostContext, HostKind, PeerFacts, Validated
+from simharness.contracts.mutations import AIMED_KINDS
 from simharness.core.errors import Problem, ScenarioError
 from simharness.scenario.loader import loads
 
 
 class FakeKind:
-    """Knows `rate` (an integer, default 7) and anything under `free`; accepts initial_state `up` only."""
+    """Knows `rate` (an integer, default 7) and anything under `free`; accepts initial_state `up` only.
+
+    A kind that accepts worker exits names all that it accepts, `peer_slow` too; another names nothing.
+    """
 
     def __init__(self, kind_tag: str, *, accepts_worker_exit: bool) -> None:
         self.kind_tag = kind_tag
         self.accepts_worker_exit = accepts_worker_exit
+        if accepts_worker_exit:
+            self.accepts = AIMED_KINDS
 
     @property
     def codec(self) -> Codec:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from simharness.contracts.mutations import MUTATION_TYPES
 from tests.scenario.support import (
     ABC,
     BASE,
@@ -153,6 +154,50 @@ MUTATION_MISTAKES = [
         "host kind plain of 'a' accepts no worker_exit",
     ),
     (BASE + mutation("worker_exit", 'peer = "c"\nreason = "x"\nsignal = 2147483648'), "mutations[0].signal", None),
+    (BASE + mutation("peer_pause", 'peer = "x"\nduration_ns = 1'), "mutations[0].peer", "undeclared peer 'x'"),
+    (
+        BASE + relay("R") + mutation("peer_pause", 'peer = "R"\nduration_ns = 1'),
+        "mutations[0].peer",
+        "'R' is a relay, not a peer",
+    ),
+    (BASE + mutation("peer_pause", 'peer = "a"'), "mutations[0].duration_ns", MISSING),
+    (BASE + mutation("peer_pause", 'peer = "a"\nduration_ns = -1'), "mutations[0].duration_ns", U64),
+    (
+        BASE + mutation("peer_pause", 'peer = "a"\nduration_ms = 3'),
+        "mutations[0].duration_ms",
+        "unknown field; write duration_ns",
+    ),
+    (
+        BASE + mutation("peer_freeze", 'peer = "a"\nduration_ns = 3'),
+        "mutations[0].kind",
+        f"unknown mutation kind 'peer_freeze'; known: {', '.join(of.__struct_config__.tag for of in MUTATION_TYPES)}",
+    ),
+    (
+        BASE + mutation("peer_slow", 'peer = "a"\nfactor_x100 = 200\nduration_ns = 1'),
+        "mutations[0].peer",
+        "host kind plain of 'a' accepts no peer_slow",
+    ),
+    (BASE + mutation("peer_slow", 'peer = "c"\nduration_ns = 1'), "mutations[0].factor_x100", MISSING),
+    (BASE + mutation("peer_slow", 'peer = "c"\nfactor_x100 = -5\nduration_ns = 1'), "mutations[0].factor_x100", U64),
+    (
+        BASE + mutation("clock_offset", f'peer = "a"\noffset_ns = {2**63}'),
+        "mutations[0].offset_ns",
+        f"must be an integer from {-(2**63)} to {2**63 - 1}",
+    ),
+    (BASE + mutation("clock_offset", 'peer = "a"\noffset_ns = 1.5'), "mutations[0].offset_ns", None),
+    (
+        BASE + mutation("clock_offset", 'peer = "a"\noffset_ns = -6'),
+        "mutations[0].offset_ns",
+        "at_ns 5 and offset_ns -6 set the clock to a time before 0",
+    ),
+    (BASE + '[[mutations]]\nkind = "clock_offset"\npeer = "a"\noffset_ns = -6', "mutations[0].at_ns", MISSING),
+    (
+        BASE + mutation("clock_drift", 'peer = "a"\ndrift_ppm = -1_000_000'),
+        "mutations[0].drift_ppm",
+        "must be an integer from -999999 to 1000000",
+    ),
+    (BASE + mutation("clock_drift", 'peer = "a"\ndrift_ppm = 1_000_001'), "mutations[0].drift_ppm", None),
+    (BASE + mutation("clock_drift", 'peer = "a"'), "mutations[0].drift_ppm", MISSING),
     (
         BASE + relay("R") + mutation("relay_capacity_change", 'relay = "R"'),
         "mutations[0]",
@@ -287,6 +332,11 @@ def test_sound_scenario_loads() -> None:
         mutation("heal", at_ns=60_000),
         mutation("worker_exit", 'peer = "c"\nreason = ""\nstatus_code = -1\nsignal = 9'),
         mutation("peer_kill", 'peer = "a"', at_ns=0),
+        mutation("peer_pause", 'peer = "a"\nduration_ns = 0'),
+        mutation("peer_slow", 'peer = "c"\nfactor_x100 = 0\nduration_ns = 0'),
+        mutation("clock_offset", 'peer = "b"\noffset_ns = -5'),
+        mutation("clock_drift", 'peer = "b"\ndrift_ppm = -999_999'),
+        mutation("clock_drift", 'peer = "b"\ndrift_ppm = 1_000_000'),
         "[[snapshots]]\nat_ns = 60_000\n",
         assertion("event_count", 'event_kind = "X"\nmin = 3\nmax = 3'),
         assertion("all_alive_throughout", 'window_start_ns = 60_000\nwindow_end_ns = 60_000\npeers = ["a"]'),

@@ -20,6 +20,7 @@ from simharness.contracts.host import (
 from simharness.core import canonical_json
 from simharness.core.errors import EngineAbort
 from simharness.hosts.swim.adapter import SwimHost
+from simharness.hosts.swim.backlog import FIRST_TICKET
 from simharness.systems.stage import supervisor as stage
 from simharness.systems.stage.lifecycle import State
 
@@ -81,10 +82,12 @@ class StageHost:
         if isinstance(message, WorkerExited):
             told = stage.WorkerExited(message.reason, message.status_code, message.signal)
             return self._actions(supervisor.worker_exited(told, now_ns), now_ns)
-        if isinstance(message, TimerFired):
+        if isinstance(message, TimerFired) and message.token < FIRST_TICKET:
             return self._worker_timer(message.token, now_ns)
         if self._swim is None:
-            raise _no_traffic(message, self.id, now_ns)
+            if isinstance(message, App | SendFailed):
+                raise _no_traffic(message, self.id, now_ns)
+            return _NOTHING  # a supervisor alone has no work that could be slow
         if supervisor.state is State.COLD:  # no actions before the first tick (§6A.2): what arrives waits for it
             self._waiting.append(message)
             return _NOTHING

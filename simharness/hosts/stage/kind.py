@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from simharness.contracts.host import HostContext, PeerFacts, Validated
+from simharness.contracts.mutations import AIMED_KINDS
 from simharness.hosts.stage.config import validate
 from simharness.hosts.swim.kind import KIND as SWIM
 
@@ -22,6 +23,7 @@ class StageKind:
 
     kind_tag = "stage"
     accepts_worker_exit = True
+    accepts = AIMED_KINDS
     always_rebuilt = True
     """A stage lives once: whatever `preserve_state` says, a resurrection builds a fresh, cold one (§6A.2, ruling E25)."""
 

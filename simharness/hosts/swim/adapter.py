@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from simharness.contracts.host import Action, App, HostMessage, RecordEvent, Send, SendFailed, TimerFired, Wire
+from simharness.contracts.host import Action, App, HostMessage, RecordEvent, Send, SendFailed, Slow, TimerFired, Wire
 from simharness.contracts.scenario import PeerDecl
 from simharness.core.errors import EngineAbort
+from simharness.hosts.swim.backlog import Backlog
 from simharness.hosts.swim.codec import Malformed
 from simharness.systems.swim.config import config_from
 from simharness.systems.swim.diagnostics import (
@@ -143,6 +144,7 @@ class SwimHost:
         instance: int,
     ) -> None:
         self.id = host_id
+        self._backlog = Backlog()
         directory = _directory(tuple([peer.id for peer in peers]))
         self._name = directory.name
         self._ids = directory.ids
@@ -161,16 +163,21 @@ class SwimHost:
         return self._actions(outputs, []) if outputs else _NOTHING
 
     def recv(self, message: HostMessage, now_ns: int) -> Sequence[Action]:
-        """Hand a message or a failed send to the node. SWIM sets no timers, so it ignores one that fires.
+        """Hand a message or a failed send to the node; while the process is slow, a message waits for its turn.
 
         Raises:
             EngineAbort: If the envelope is not for this kind.
         """
         if isinstance(message, App):
+            if self._backlog.busy:
+                return self._backlog.add(message.message, now_ns)
             return self._receive(message.message, now_ns)
         if isinstance(message, SendFailed):
             return self._actions(self.node.report_send_failure(self._ids[message.to], now_ns), [])
         if isinstance(message, TimerFired):
+            return self._served(message.token, now_ns)
+        if isinstance(message, Slow):
+            self._backlog.slow(message.factor_x100)
             return _NOTHING
         raise EngineAbort(
             rule="unknown-envelope", detail=f"{message!r} is not for a swim host", host_id=self.id, at_ns=now_ns
@@ -183,6 +190,16 @@ class SwimHost:
     def snapshot(self) -> bytes:
         """Return the node's tier-2 state, with host names, names and hearsay (§9.3)."""
         return self.node.snapshot()
+
+    def _served(self, token: int, now_ns: int) -> Sequence[Action]:
+        """Look at what a slow process is done with, and begin with the next; SWIM itself sets no timers."""
+        done = self._backlog.served(token)
+        if not done:
+            return _NOTHING
+        return [
+            *(action for message in done for action in self._receive(message, now_ns)),
+            *self._backlog.begin(now_ns),
+        ]
 
     def _receive(self, message: Any, now_ns: int) -> Sequence[Action]:
         if type(message) is Malformed:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from simharness.contracts.host import Complaint, HostContext, PeerFacts, Validated
+from simharness.contracts.mutations import AIMED_KINDS
 from simharness.systems.swim.config import PROFILES, Defect, resolve
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ class SwimKind:
 
     kind_tag = "swim"
     accepts_worker_exit = False
+    accepts = AIMED_KINDS
 
     @property
     def codec(self) -> "Codec":
