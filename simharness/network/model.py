@@ -168,10 +168,9 @@ class LinkNetwork:
         return leg
 
     def _named(self, mutation: LatencySpike | LossBurst | RelayBuffer) -> list[Leg]:
-        """Return the legs that a mutation names, once each; a relayed pair means both its legs (ruling N17)."""
-        names = dict.fromkeys(name for ref in mutation.links for name in self._topology.legs_named(ref))
+        """Return the legs that a mutation names; a relayed pair means both its legs (ruling N17)."""
         legs = []
-        for source, target in names:
+        for source, target in [name for ref in mutation.links for name in self._topology.legs_named(ref)]:
             if source in self._relays or target in self._relays:
                 legs.append(self._relay_leg(source, target))
             else:

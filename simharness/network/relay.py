@@ -90,7 +90,7 @@ class Relay:
     def kill(self, at_ns: int) -> tuple[int, ...]:
         """Stop and empty the relay; return the ids of the messages whose relay notices are still pending (ruling R6)."""
         killed = tuple(message_id for until_ns, message_id in self._pending if until_ns > at_ns)
-        self.up = self.booting = False
+        self.up = False
         self._empty()
         return killed
 

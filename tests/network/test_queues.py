@@ -42,12 +42,19 @@ def test_occupancy_equals_a_scan(steps: list[tuple[int, int, int, int]], span: i
 
 @pytest.mark.parametrize("spread", [1, 400])
 def test_what_is_over_is_forgotten(spread: int) -> None:
-    """Both structures stay in proportion to what is ahead, however long the run and however mixed the arrivals."""
-    tail, occupancy, longest = Tail(), Occupancy(), 0
-    for now in range(0, 60_000, 3):
+    """Both structures stay in proportion to what is ahead, however mixed the arrivals, and forget nothing that counts.
+
+    Every message is told to wait for a slot that ends long after it came, so the last settled step goes on counting.
+    """
+    tail, occupancy, given, longest = Tail(), Occupancy(), [(0, 0)], 0
+    for now in range(0, 9_000, 3):
         arrival = now + 500 + now * 7919 % spread
-        tail.give(arrival, max(arrival, tail.seen_from(arrival)) + 2, now)
+        end = max(arrival, tail.seen_from(arrival)) + 2
+        tail.give(arrival, end, now)
+        given.append((arrival, end))
         occupancy.peak(arrival, arrival + 40)
         occupancy.add(arrival, arrival + 40, 5, now)
         longest = max(longest, len(tail._arrivals), len(occupancy._changes))
-    assert longest < 2 * 2 * (500 + spread + 40)
+        recent = given[-1000:]
+        assert tail.seen_from(now) == max((end for earlier, end in recent if earlier <= now), default=0)
+    assert longest < 2 * 2 * (500 + spread + 40) // 3 + 64

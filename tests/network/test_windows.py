@@ -160,3 +160,20 @@ def test_a_leg_beyond_a_relay_is_judged_at_egress() -> None:
         network = LinkNetwork(scenario(links=links, relays=(relay(),)))
         network.apply_mutation(spike(0, "a>b", factor_x100=200, duration_ns=duration_ns + 10), 0)
         assert arrive(network.send("a", "b", 0, 0)).at_ns == at_ns
+
+
+def test_adding_a_window_ends_no_other() -> None:
+    """A floor put on a link at 8 leaves the spike of [0, 10) in force at 9 and not at 10."""
+    network = LinkNetwork(scenario(latency_ns=100))
+    network.apply_mutation(spike(0, "a>b", "a>c", duration_ns=10), 0)
+    network.apply_mutation(RelayBuffer(at_ns=8, links=refs("a>b", "a>c"), floor_ns=1, duration_ns=50), 8)
+    assert [arrive(network.send("a", target, 0, at_ns)).at_ns for target, at_ns in (("b", 9), ("c", 10))] == [309, 110]
+
+
+def test_a_window_outlives_a_send_that_is_ahead_of_it() -> None:
+    """A message that leaves the relay after the window does not end it for one that is sent later and leaves before."""
+    links = (link("a", "R", latency_ns=500), link("c", "R"), link("R", "b", latency_ns=100, occupancy="wire"))
+    network = LinkNetwork(scenario(links=links, relays=(relay(),)))
+    network.apply_mutation(spike(0, "R>b", duration_ns=200), 0)
+    assert arrive(network.send("a", "b", 0, 0)).delay.latency_spike == 0  # leaves R at 500
+    assert arrive(network.send("c", "b", 0, 50)).delay.latency_spike == 200  # leaves R at 50
