@@ -6,16 +6,24 @@ from typing import Any
 import orjson
 
 from simharness.cli.main import parser
+from simharness.cli.watch_command import Turn
+from simharness.stateful.knobs import SWIM as SWIM_KNOBS
+from simharness.stateful.knobs import Hunt, row
 from tests.cli.support import BREAKS, HOLDS, SWIM, Terminal
 from tests.documents import ROOT, block, blocks
 
 DOCUMENT = "docs/command_line.md"
 
 
+FREE = ("parameters", "outcomes", "faults")
+"""Objects whose keys are not ours."""
+
+
 def shape(value: Any) -> Any:
-    """Return the keys and types of a JSON value; a list has the shape of its first element, what is inside parameters is free."""
+    """Return the keys and types of a JSON value; a list has the shape of its first element, a count by name is free."""
     if isinstance(value, dict):
-        return {key: "free" if key == "parameters" else shape(item) for key, item in value.items()}
+        counts = bool(value) and {"Pass", "Fail", "Inconclusive"}.issuperset(value)
+        return "counts" if counts else {key: "free" if key in FREE else shape(item) for key, item in value.items()}
     return [shape(value[0])] if isinstance(value, list) and value else type(value).__name__
 
 
@@ -30,9 +38,9 @@ def test_every_command_is_documented() -> None:
     (commands,) = [action for action in parser()._actions if isinstance(action, argparse._SubParsersAction)]
     samples = [item.name for item in blocks(DOCUMENT) if item.kind == "json"]
     for name, sub in commands.choices.items():
-        (row,) = [line for line in text.splitlines() if line.startswith((f"| `{name} ", f"| `{name}`"))]
+        (line,) = [line for line in text.splitlines() if line.startswith((f"| `{name} ", f"| `{name}` |"))]
         options = [option for action in sub._actions for option in action.option_strings if option.startswith("--")]
-        assert [option for option in options if option not in ("--help", "--json") and option not in row] == []
+        assert [option for option in options if option not in ("--help", "--json") and option not in line] == []
         assert name in samples
 
 
@@ -99,3 +107,20 @@ def test_shrink(simharness: Terminal) -> None:
     said = simharness("shrink", simharness.write("x.toml", HOLDS, BREAKS), "--json")
     assert said.code == 0
     assert shape(said.json) == documented("shrink")
+
+
+def test_sweep(simharness: Terminal) -> None:
+    """Totals, and the first failing row with the line that replays it."""
+    bounded = '[[assertions]]\nkind = "event_count"\nevent_kind = "EchoReceived"\nmax = 5\npeer = "a"\n'
+    file = simharness.write("x.toml", bounded, SWIM, '[[mutations]]\nat_ns = 5\nkind = "heal"\n')
+    argv = ("--seeds", "0..2", "--jobs", "1", "--swim-defect", "ONE_STEP_REFUTE", "--json")
+    said = simharness("sweep", file, *argv)
+    assert said.code == 1
+    assert shape(said.json) == documented("sweep")
+
+
+def test_knobs_and_watch() -> None:
+    """A kill-table row and a turn of the watch loop, made without hunting and watching."""
+    found = Hunt(knob=SWIM_KNOBS[0], budget=1, tries=1)
+    assert [*row(found, (), seconds=0)] == [*documented("knobs")[0]]
+    assert [*Turn((), {}, [], "")._asdict()] == [*documented("watch")]
