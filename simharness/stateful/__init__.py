@@ -6,12 +6,16 @@ imported from here.
 
 from simharness.stateful.conformance import HostKindConformance
 from simharness.stateful.faults import (
+    CLOCK_DRIFT,
+    CLOCK_OFFSET,
     HEAL,
     LATENCY_SPIKE,
     LOSS_BURST,
     PARTITION,
     PEER_KILL,
+    PEER_PAUSE,
     PEER_RESURRECT,
+    PEER_SLOW,
     RELAY_BOOT,
     RELAY_BUFFER,
     RELAY_CAPACITY_CHANGE,
@@ -39,12 +43,16 @@ from simharness.stateful.templates import (
 from simharness.stateful.topologies import chains, links, meshes, relayed, relays, rings, stars
 
 __all__ = [
+    "CLOCK_DRIFT",
+    "CLOCK_OFFSET",
     "HEAL",
     "LATENCY_SPIKE",
     "LOSS_BURST",
     "PARTITION",
     "PEER_KILL",
+    "PEER_PAUSE",
     "PEER_RESURRECT",
+    "PEER_SLOW",
     "RELAY_BOOT",
     "RELAY_BUFFER",
     "RELAY_CAPACITY_CHANGE",

@@ -11,13 +11,17 @@ from typing import Final
 
 from simharness.contracts.assertions import ASSERTION_TYPES, Verdict
 from simharness.contracts.mutations import (
+    ClockDrift,
+    ClockOffset,
     Heal,
     LatencySpike,
     LossBurst,
     Mutation,
     Partition,
     PeerKill,
+    PeerPause,
     PeerResurrect,
+    PeerSlow,
     RelayBoot,
     RelayBuffer,
     RelayCapacityChange,
@@ -50,13 +54,17 @@ def check_counter(name: str, *, file: str, field: str) -> None:
 
 
 class DelayEffects:
-    """A `DeliveryObserver`: counts the faults whose effect is a delay, or a delivery that had become possible again."""
+    """A `DeliveryObserver`: counts the faults whose effect no record shows.
+
+    It is a delay, a delivery that had become possible again, a host call that failed to come, or one at another time.
+    """
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self._cut: dict[tuple[str, str], bool] = {}
         self._healed_at: dict[tuple[str, str], int] = {}
         self._resized_at: int | None = None
+        self._clocks: dict[str, dict[str, bool]] = {}
 
     def follow(self, mutation: Mutation) -> None:
         """Note a mutation that is applied now."""
@@ -70,6 +78,8 @@ class DelayEffects:
                 self._cut.clear()
             case RelayCapacityChange(at_ns=at_ns):
                 self._resized_at = at_ns
+            case ClockOffset(peer=peer) | ClockDrift(peer=peer):
+                self._clocks.setdefault(peer, {})[kind_of(mutation)] = True
 
     def delivered(self, source: str, target: str, tag: str, sent_at_ns: int, at_ns: int, delay: Delay) -> None:
         """Take one delivery."""
@@ -87,8 +97,22 @@ class DelayEffects:
         if resized_at is not None and sent_at_ns >= resized_at and (delay.relay_egress or delay.relay_ingress):
             counts["relay_capacity_change"] += 1
 
+    def held(self, host_id: str, at_ns: int) -> None:
+        """Take one call that a pause suppresses."""
+        del host_id, at_ns
+        self.counts["peer_pause"] += 1
 
-SEEN_IN_DELAYS: Final = (LatencySpike, RelayBuffer, RelayBoot, Heal, RelayCapacityChange)
+    def skewed(self, host_id: str, at_ns: int, shown_ns: int) -> None:
+        """Take one call of a host whose clock is wrong."""
+        del at_ns, shown_ns
+        for kind in self._clocks[host_id]:
+            self.counts[kind] += 1
+
+
+SEEN_IN_DELAYS: Final = (
+    *(LatencySpike, RelayBuffer, RelayBoot, Heal, RelayCapacityChange),
+    *(PeerPause, ClockOffset, ClockDrift),
+)
 """The mutations whose effect only a `DeliveryObserver` sees."""
 
 
@@ -139,7 +163,7 @@ def _effects_of(mutation: Mutation, events: Sequence[EventRecord], drops: Sequen
         case PeerResurrect(peer=peer, at_ns=at_ns):
             acted = (event for event in events if event.host_id == peer and event.kind_tag != "engine")
             return sum(event.virtual_time_ns > at_ns for event in acted)
-        case WorkerExit(peer=peer, at_ns=at_ns):
+        case WorkerExit(peer=peer, at_ns=at_ns) | PeerSlow(peer=peer, at_ns=at_ns):
             acted = (event for event in events if event.host_id == peer and event.kind_tag != "engine")
             return sum(event.virtual_time_ns == at_ns for event in acted)
         case LossBurst():

@@ -12,8 +12,8 @@ from simharness.core.errors import InputError
 from simharness.core.units import NS_PER_S
 from simharness.run import engine_for, kinds_of
 from simharness.stateful.coverage import DelayEffects
-from simharness.stateful.faults import Situation
 from simharness.stateful.playing import Played
+from simharness.stateful.situation import Situation
 from simharness.stateful.templates import Declared, Facts, bound, deadline_ns
 
 

@@ -12,6 +12,7 @@ from simharness.contracts.assertions import Verdict
 from simharness.contracts.records import Record
 from simharness.contracts.scenario import Scenario
 from simharness.core.units import NS_PER_MS
+from simharness.hosts.kinds import GROUP, Kinds
 from simharness.scenario.emit import emit
 from simharness.stateful.playing import in_bundle_order
 from simharness.stateful.session import Session, short
@@ -87,6 +88,9 @@ def describe(failure: Failure, session: Session) -> str:
 def replay_lines(failure: Failure, session: Session) -> tuple[str, ...]:
     """Return the commands that show the failure again: from the file, and from the search."""
     run = f"simharness run {shlex.quote(f'{folder(failure, session)}/scenario.toml')}"
+    foreign = dict.fromkeys(peer.kind for peer in failure.scenario.peers if Kinds().get(peer.kind) is None)
+    if foreign:
+        run += f"  # once {', '.join(foreign)} is an entry point of {GROUP}"
     if not failure.test_id:
         return (run,)
     options = session.options

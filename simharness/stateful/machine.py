@@ -19,11 +19,12 @@ from simharness.contracts.scenario import Scenario
 from simharness.core.errors import EngineAbort
 from simharness.core.units import NS_PER_MS
 from simharness.stateful import session
+from simharness.stateful.aims import draws
 from simharness.stateful.concluding import Conclusion, aborted, conclude, enter
 from simharness.stateful.coverage import DelayEffects, needs_observer
 from simharness.stateful.driven import DrivenRun
 from simharness.stateful.failures import Failure, raised
-from simharness.stateful.faults import FAULTS, Swarm, draws, swarm
+from simharness.stateful.faults import FAULTS, Swarm, swarm
 from simharness.stateful.laws import Law
 from simharness.stateful.profiles import DEFAULT_BUDGET
 from simharness.stateful.templates import Declared
@@ -177,6 +178,10 @@ class SimulationMachine(RuleBasedStateMachine):
     relay_boot = _fault("relay_boot")
     relay_capacity_change = _fault("relay_capacity_change")
     relay_peer_conn_down = _fault("relay_peer_conn_down")
+    peer_pause = _fault("peer_pause")
+    peer_slow = _fault("peer_slow")
+    clock_offset = _fault("clock_offset")
+    clock_drift = _fault("clock_drift")
 
     # --- what rules and subclasses use -----------------------------------------------------------------------------
 

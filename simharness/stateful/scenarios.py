@@ -7,9 +7,11 @@ from simharness.contracts.mutations import Mutation
 from simharness.contracts.scenario import Scenario, SnapshotDecl
 from simharness.core.units import NS_PER_MS
 from simharness.run import kinds_of
-from simharness.stateful.faults import Situation, Swarm, draws, swarm
+from simharness.stateful.aims import draws
+from simharness.stateful.faults import Swarm, swarm
 from simharness.stateful.pools import Number, ints, pick, value_of
 from simharness.stateful.session import KINDS
+from simharness.stateful.situation import Situation
 from simharness.stateful.templates import Declared, Facts, bound, deadline_ns
 
 

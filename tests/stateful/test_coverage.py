@@ -6,12 +6,16 @@ from hypothesis import find
 from simharness.contracts.assertions import MessageSizeBounded
 from simharness.contracts.links import LinkRef
 from simharness.contracts.mutations import (
+    ClockDrift,
+    ClockOffset,
     Heal,
     LatencySpike,
     LossBurst,
     Partition,
     PeerKill,
+    PeerPause,
     PeerResurrect,
+    PeerSlow,
     RelayBoot,
     RelayBuffer,
     RelayCapacityChange,
@@ -28,6 +32,7 @@ from simharness.stateful.faults import FAULTS
 from simharness.stateful.session import KINDS, Ledger
 from simharness.stateful.summary import added_up, silent_counters, summary_of, table, too_inconclusive
 from tests.stateful.running import explore
+from tests.stateful.toy import StreamKind
 
 MS, S = NS_PER_MS, NS_PER_S
 AB = (LinkRef(source="a", target="b"),)
@@ -101,9 +106,31 @@ def test_a_worker_exit_counts_by_the_host_call():
     assert counted(stage({}), PeerKill(at_ns=S, peer="b"), leave)["worker_exit"] == 0
 
 
+ON_A_LIVE_PEER = {
+    "peer_pause": (PeerPause(at_ns=2 * S, peer="b", duration_ns=S), PeerPause(at_ns=2 * S, peer="b", duration_ns=1)),
+    "peer_slow": (
+        PeerSlow(at_ns=2 * S, peer="b", factor_x100=300, duration_ns=S),
+        PeerSlow(at_ns=2 * S, peer="b", factor_x100=100, duration_ns=S),
+    ),
+    "clock_offset": (ClockOffset(at_ns=2 * S, peer="b", offset_ns=5), ClockOffset(at_ns=2 * S, peer="b", offset_ns=0)),
+    "clock_drift": (ClockDrift(at_ns=2 * S, peer="b", drift_ppm=900), ClockDrift(at_ns=2 * S, peer="b", drift_ppm=0)),
+}
+"""A mutation that changes calls of its peer, and one of the same kind that changes none."""
+
+
+@pytest.mark.parametrize("kind", ON_A_LIVE_PEER)
+def test_a_fault_of_the_process_counts_by_the_host_calls(kind):
+    """K8, K2: a tick that did not come, a wrong time in a call, an envelope; not if the peer is dead or the fault is nothing."""
+    base = find(meshes(kind=StreamKind()), lambda _: True)
+    fault, nothing = ON_A_LIVE_PEER[kind]
+    assert counted(base, fault)[kind] > 0
+    assert counted(base, nothing)[kind] == 0
+    assert counted(base, PeerKill(at_ns=S, peer="b"), fault)[kind] == 0
+
+
 def test_every_fault_kind_is_covered_here():
     """A kind that the contract gains needs a test that suppresses its effect."""
-    assert sorted((*WITH_EFFECT, "peer_resurrect", "worker_exit")) == sorted(FAULTS)
+    assert sorted((*WITH_EFFECT, *ON_A_LIVE_PEER, "peer_resurrect", "worker_exit")) == sorted(FAULTS)
 
 
 def test_a_fault_outside_its_links_or_its_time_does_not_count():

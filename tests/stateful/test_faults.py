@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from simharness.contracts.mutations import (
     MUTATION_TYPES,
+    ClockDrift,
     Heal,
     Partition,
     PeerKill,
@@ -19,8 +20,10 @@ from simharness.contracts.mutations import (
 from simharness.core.errors import InputError
 from simharness.run import kinds_of
 from simharness.stateful import SimulationMachine, meshes, relayed, swarm
-from simharness.stateful.faults import FAULTS, Situation, draws
+from simharness.stateful.aims import draws
+from simharness.stateful.faults import FAULTS
 from simharness.stateful.session import KINDS
+from simharness.stateful.situation import Situation
 
 EVERY = swarm(*FAULTS)
 
@@ -97,7 +100,7 @@ def test_what_is_allowed_can_be_drawn_and_means_something(data):
     ("space", "never"),
     [
         (meshes(peers=3), ("worker_exit", "relay_kill", "relay_boot", "relay_capacity_change", "relay_peer_conn_down")),
-        (meshes(peers=1), ("partition", "latency_spike", "loss_burst", "relay_buffer", "peer_kill")),
+        (meshes(peers=1), ("partition", "latency_spike", "loss_burst", "relay_buffer", "peer_kill", "peer_slow")),
         (stages(), ("relay_kill", "peer_resurrect", "heal")),
     ],
 )
@@ -116,6 +119,7 @@ def test_the_quiet_phase_ends_what_would_last():
         PeerKill(at_ns=1, peer="c"),
         RelayCapacityChange(at_ns=2, relay="R", queue_depth_bytes=1),
         RelayKill(at_ns=3, relay="R"),
+        ClockDrift(at_ns=4, peer="d", drift_ppm=100),
     ):
         now.apply(mutation)
     undone = now.undo(9)
@@ -124,6 +128,8 @@ def test_the_quiet_phase_ends_what_would_last():
         "relay_capacity_change",
         "relay_boot",
         "peer_resurrect",
+        "clock_drift",
+        "clock_offset",
     ]
     assert undone[1].queue_depth_bytes == 65_536
     for mutation in undone:

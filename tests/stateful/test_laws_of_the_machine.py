@@ -29,6 +29,7 @@ class EverythingAtOnce(SimulationMachine):
         rings(peers=ints(3, 5), tick_ms=200, link=LINK, snapshot_every_ms=700),
         stars(peers=ints(3, 4), tick_ms=200, link=LINK),
         chains(peers=ints(2, 4), tick_ms=200, link=LINK),
+        meshes(kind=StreamKind(), peers=ints(2, 3), tick_ms=200, link=LINK),
         meshes(kind="stage", peers=2, initial_state="cold", config={"name": "s", "address": "x:1"}, tick_ms=200),
     )
     faults = swarm(*FAULTS)

@@ -103,6 +103,7 @@ def test_the_text_of_a_failure_is_enough_to_replay_it(found):
     assert '"event":{"kind":"Gap","number":' in text
     assert f"scenario: .simharness/failures/{folder_name(failure)}/scenario.toml" in text
     assert f"replay:   simharness run .simharness/failures/{folder_name(failure)}/scenario.toml" in text
+    assert "scenario.toml  # once stream is an entry point of simharness.kinds" in text
     assert text.endswith(emit(failure.scenario))
     named = msgspec.structs.replace(failure, test_id="properties/test_x.py::TestNoGap::runTest")
     assert replay_lines(named, session)[1] == (

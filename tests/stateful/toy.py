@@ -1,6 +1,6 @@
 """Somebody else's host kind: a numbered stream from each peer to the next. Its planted bug: what is lost is never sent again."""
 
-from simharness.contracts.host import App, RecordEvent, Send, Validated, Wire
+from simharness.contracts.host import App, RecordEvent, Send, Slow, Validated, Wire
 
 
 class StreamCodec:
@@ -28,6 +28,8 @@ class StreamHost:
         return [Send(self._next, self._sent)]
 
     def recv(self, message, now_ns):
+        if isinstance(message, Slow):
+            return [RecordEvent({"kind": "Pace", "factor_x100": message.factor_x100})]
         if not isinstance(message, App):
             return []
         gap = message.message != self._received + 1
@@ -42,6 +44,7 @@ class StreamKind:
     kind_tag = "stream"
     codec = StreamCodec()
     accepts_worker_exit = False
+    accepts = ("peer_kill", "peer_resurrect", "peer_pause", "peer_slow", "clock_offset", "clock_drift")
 
     def validate(self, config, facts):
         return Validated(dict(config))
