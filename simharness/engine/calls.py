@@ -210,14 +210,21 @@ class HostCalls:
     # --- notices of the network (§4.7, ruling E3) ------------------------------------------------------------------
 
     def _take_notices(self, notices: Sequence[Notice], message_id: int) -> None:
-        """Write what has happened; queue what is still to come, so that it is written only if it comes to pass."""
+        """Write what has happened; queue what is still to come, so that it is written only if it comes to pass.
+
+        A dequeue comes before everything else of its instant, except where the message was enqueued in that very instant.
+        """
+        enqueued_ns = self._now_ns
         for notice in notices:
             if notice.at_ns <= self._now_ns:
                 self._write_notice(notice)
-            else:
-                dequeue = notice.event["kind"] == "RelayDequeue"
-                sequence = next(self._relay_dequeue_seq if dequeue else self._runtime_seq)
-                heappush(self._heap, (notice.at_ns, sequence, NOTICE, notice, message_id))
+                continue
+            kind = notice.event["kind"]
+            if kind == "RelayEnqueue":
+                enqueued_ns = notice.at_ns
+            early = kind == "RelayDequeue" and notice.at_ns > enqueued_ns
+            sequence = next(self._relay_dequeue_seq if early else self._runtime_seq)
+            heappush(self._heap, (notice.at_ns, sequence, NOTICE, notice, message_id))
 
     def _fire_notice(self, notice: Notice, message_id: int) -> None:
         gone = self._lost if notice.relay is None else self._killed

@@ -496,6 +496,22 @@ def test_notices_are_written_when_they_come_to_pass() -> None:
     assert lost + MS in [t for t, _ in log.of_kind("RelayEnqueue")]  # the relay still saw its bytes
 
 
+def test_a_message_through_an_infinitely_fast_relay_never_makes_its_total_negative() -> None:
+    """Enqueued and dequeued in one instant, a message still enters before it leaves (E1 orders dequeues of earlier ones)."""
+
+    class Instant(ConstantNetwork):
+        def send(self, source: str, target: str, byte_len: int, sent_at_ns: int) -> Any:
+            arrive = super().send(source, target, byte_len, sent_at_ns)
+            through = sent_at_ns + MS
+            notices = (_notice(through, "RelayEnqueue", 5), _notice(through, "RelayDequeue", -5))
+            return arrive._replace(notices=notices)
+
+    log = run(scenario("a", "b", duration_ns=50 * MS), ScriptedKind(send_once), Instant(latency_ns=2 * MS))
+    totals = [(e["kind"], e["enqueued_bytes"]) for _, _, _, e in log.lines() if "enqueued_bytes" in e]
+    assert totals
+    assert totals == [("RelayEnqueue", 5), ("RelayDequeue", 0)] * (len(totals) // 2)
+
+
 # --- driving step by step ------------------------------------------------------------------------------------------
 
 _MUTATIONS = st.one_of(
