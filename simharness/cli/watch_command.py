@@ -6,6 +6,7 @@ Each turn is a process of its own, so it runs the code as it stands on disk.
 import argparse
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
@@ -19,6 +20,9 @@ from simharness.stateful.watch import Verdicts, changes, counted, of_property, o
 
 _SETTLE_MS: Final = 50
 """How long to wait for further changes: an editor writes a file in several steps."""
+
+_IDLE_MS: Final = 200
+"""How long the watcher waits before it says that nothing has changed."""
 
 _SUFFIXES: Final = (".py", ".toml")
 
@@ -41,17 +45,33 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(file=args.target, field="TARGET", rule=rule)
     turn = _scenario_turn if file.endswith(".toml") else _property_turn
     tell = _print_json if args.json else _print_text
-    found = turn(args.target)
-    tell(Turn((), found.verdicts, [f"{what}: {outcome}" for what, outcome in found.verdicts.items()], found.trouble))
-    known = found.verdicts
-    for changed in watch(*_places(file), watch_filter=_Sources(), debounce=_SETTLE_MS, step=_SETTLE_MS):
+    known: Verdicts | None = None
+    for changed in _changes(_places(file)):
         found = turn(args.target)
-        names = tuple(sorted({Path(path).name for _, path in changed}))
-        new = [] if found.trouble else changes(known, found.verdicts)
-        tell(Turn(names, found.verdicts, new, found.trouble))
-        if not found.trouble:
-            known = found.verdicts
+        if found.trouble:
+            tell(Turn(changed, found.verdicts, [], found.trouble))
+            continue
+        first = [f"{what}: {outcome}" for what, outcome in found.verdicts.items()]
+        tell(Turn(changed, found.verdicts, first if known is None else changes(known, found.verdicts), ""))
+        known = found.verdicts
     return PASSED
+
+
+def _changes(places: Sequence[Path]) -> Iterator[tuple[str, ...]]:
+    """Yield nothing changed, once the watcher is at work, so that what changes during the first turn is seen; then each change."""
+    begun = False
+    watcher = watch(
+        *places,
+        watch_filter=_Sources(),
+        debounce=_SETTLE_MS,
+        step=_SETTLE_MS,
+        rust_timeout=_IDLE_MS,
+        yield_on_timeout=True,
+    )
+    for changed in watcher:
+        if changed or not begun:
+            yield tuple(sorted({Path(path).name for _, path in changed}))
+        begun = True
 
 
 class Found(NamedTuple):

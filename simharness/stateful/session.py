@@ -74,7 +74,8 @@ class Session:
     @property
     def root(self) -> str:
         """Where files go."""
-        return f"{self.options.directory}/{self.options.artefacts}"
+        place = self.options.artefacts
+        return place if place.startswith("/") else f"{self.options.directory}/{place}"
 
 
 def short(test_id: str) -> str:

@@ -97,8 +97,8 @@ class _Prober:
         event = line.event
         if line.kind == "SwimTransition":
             self._dead[event["peer"]] = dead = event["to"] == "Dead"
-            if dead:
-                self.owed.pop(event["peer"], None)
+            if dead and self.owed.pop(event["peer"], None) is not None and not self.owed:
+                self._due_ns = None
             if dead and event["peer"] == self._target and event["reason"] == "suspicion-timeout":
                 self._ended(line)
         elif line.kind == "SwimProbeSent" and event["probe_kind"] == "direct":

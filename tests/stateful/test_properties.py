@@ -1,0 +1,220 @@
+"""Laws, on runs that keep and break them; and what a failing property tells its reader."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from simharness.contracts.mutations import PeerKill
+from simharness.contracts.records import EventRecord
+from simharness.scenario.loader import load
+from simharness.stateful.laws import Law, judged_by, story_of
+from simharness.stateful.library.flap import GossipFlap
+from simharness.stateful.playing import play
+from simharness.stateful.registry import LAWS, PROPERTIES, law_named, property_named
+from simharness.stateful.session import KINDS
+from simharness.stateful.spaces import swim_cluster
+from simharness.stateful.swim_laws import HEALTHY_CLUSTER
+from tests.stateful.running import REPO, explore, run_pytest
+
+MS = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def calm():
+    """Three peers, nothing happens: scenario and records."""
+    scenario = swim_cluster({"peers": 3, "latency_ms": 20}, duration_ms=5_000)
+    return scenario, play(scenario, KINDS).records
+
+
+def outcome(name: str, scenario, records) -> str:
+    law = law_named(name)
+    assert law is not None
+    (verdict,) = judged_by((law,), scenario, records)
+    return verdict.outcome
+
+
+def without(records, kind: str, nth: int):
+    """Drop the nth event of a kind."""
+    places = [place for place, record in enumerate(records) if getattr(record, "event", {}).get("kind") == kind]
+    return [record for place, record in enumerate(records) if place != places[nth]]
+
+
+def with_event(records, at_ms: int, host: str, **event):
+    """Add an event behind everything of its instant."""
+    return [*records, EventRecord(at_ms * MS, 10**9 + at_ms, host, "swim", event)]
+
+
+@pytest.mark.parametrize("name", [name for name in LAWS if name != "healthy_cluster"])
+def test_nothing_to_judge_is_inconclusive(name: str, calm) -> None:
+    """A law that found nothing to judge does not pass (ruling V3); the probe law and the healthy law have probes."""
+    expected = "Pass" if name == "acks_answer_their_probe" else "Inconclusive"
+    assert outcome(name, *calm) == expected
+
+
+def test_healthy_cluster(calm) -> None:
+    """A missing Ack, a probe less, a transition or a bump each break it; a probe still open at the end does not."""
+    scenario, records = calm
+    assert outcome("healthy_cluster", scenario, records) == "Pass"
+    assert outcome("healthy_cluster", scenario, without(records, "SwimProbeAcked", 3)) == "Fail"
+    assert outcome("healthy_cluster", scenario, without(records, "SwimProbeSent", 3)) == "Fail"
+    bump = {
+        "kind": "SwimIncarnationBumped",
+        "from": 0,
+        "to": 1,
+        "claim_state": "Suspect",
+        "claim_incarnation": 0,
+        "claimed_by": "b",
+    }
+    assert outcome("healthy_cluster", scenario, with_event(records, 4_000, "a", **bump)) == "Fail"
+    late = {"kind": "SwimProbeSent", "target": "b", "sequence": 99, "probe_kind": "direct"}
+    assert outcome("healthy_cluster", scenario, with_event(records, 4_900, "a", **late)) == "Pass"
+    assert outcome("healthy_cluster", scenario, with_event(records, 4_000, "a", **late)) == "Fail"
+    longer = replace(scenario, duration_ns=50_000 * MS)
+    assert outcome("healthy_cluster", longer, records) == "Fail"  # too few probes for so long a run
+
+
+def transition(before: str, after: str, reason: str) -> dict:
+    return {"kind": "SwimTransition", "peer": "b", "from": before, "to": after, "reason": reason}
+
+
+def test_suspicion_runs_its_time(calm) -> None:
+    """A nanosecond too early breaks it; a whole timeout of two seconds does not; a later suspicion counts anew."""
+    scenario, _ = calm
+    suspected = with_event([], 1_000, "a", **transition("Alive", "Suspect", "probe-timeout"))
+    in_time = with_event(suspected, 3_000, "a", **transition("Suspect", "Dead", "suspicion-timeout"))
+    early = with_event(suspected, 2_999, "a", **transition("Suspect", "Dead", "suspicion-timeout"))
+    rumour = with_event(suspected, 1_500, "a", **transition("Suspect", "Dead", "gossip"))
+    again = with_event(in_time, 1_200, "a", **transition("Alive", "Suspect", "gossip"))
+    found = [outcome("suspicion_runs_its_time", scenario, records) for records in (in_time, early, rumour, again)]
+    assert found == ["Pass", "Fail", "Inconclusive", "Fail"]
+
+
+def probe(kind: str, sequence: int, target: str = "b", probe_kind: str = "direct") -> dict:
+    return {"kind": f"SwimProbe{kind}", "target": target, "sequence": sequence, "probe_kind": probe_kind}
+
+
+def test_demand_is_served(calm) -> None:
+    """The probe that is owed starts within a tick of the open one's end, at once without one, and never for a Dead peer."""
+    scenario, _ = calm
+    failed = {"kind": "SendFailed", "from": "a", "to": "c", "reason": "lossy"}
+    owed = with_event(with_event([], 1_000, "a", **probe("Sent", 1)), 1_010, "a", **failed)
+    ended = with_event(owed, 1_040, "a", **probe("Acked", 1))
+    dead = {**transition("Alive", "Dead", "gossip"), "peer": "c"}
+    cases = {
+        "Pass": with_event(ended, 1_090, "a", **probe("Sent", 2, "c")),
+        "Fail": with_event(ended, 1_091, "a", **probe("Sent", 2, "c")),
+        "Inconclusive": with_event(with_event([], 1_000, "a", **dead), 1_010, "a", **failed),
+    }
+    assert {expected: outcome("demand_is_served", scenario, records) for expected, records in cases.items()} == {
+        expected: expected for expected in cases
+    }
+    assert outcome("demand_is_served", scenario, ended) == "Fail"  # nothing starts until the end
+    assert outcome("demand_is_served", scenario, with_event(ended, 1_050, "a", **dead)) == "Pass"
+    chained = with_event(with_event(ended, 1_080, "a", **probe("Sent", 2)), 1_120, "a", **probe("Acked", 2))
+    assert outcome("demand_is_served", scenario, with_event(chained, 1_300, "a", **probe("Sent", 3, "c"))) == "Fail"
+
+
+def test_acks_answer_their_probe(calm) -> None:
+    """An Ack of no probe, one before a round trip of 40 ms is over, and a direct one of a refused Ping break it."""
+    scenario, _ = calm
+    ping = {"kind": "MessageSent", "peer": "b", "message_kind": "swactor_dist::Ping", "size": 100}
+    refused = {"kind": "DropOnSend", "from": "a", "to": "b", "reason": "lossy"}
+    sent = with_event(with_event([], 1_000, "a", **ping), 1_001, "a", **probe("Sent", 1))
+    lost = with_event(
+        with_event(with_event([], 1_000, "a", **ping), 1_001, "a", **refused), 1_002, "a", **probe("Sent", 1)
+    )
+    cases = [
+        (with_event(sent, 1_041, "a", **probe("Acked", 1)), "Pass"),
+        (with_event(sent, 1_040, "a", **probe("Acked", 1)), "Fail"),
+        (with_event(sent, 1_100, "a", **probe("Acked", 2)), "Fail"),
+        (with_event(lost, 1_100, "a", **probe("Acked", 1)), "Fail"),
+        (with_event(lost, 1_900, "a", **probe("Acked", 1, probe_kind="indirect")), "Pass"),
+    ]
+    assert [outcome("acks_answer_their_probe", scenario, records) for records, _ in cases] == [
+        expected for _, expected in cases
+    ]
+
+
+def test_first_detection_in_time(calm) -> None:
+    """Five periods of 1.2 seconds and a tick for three peers: one millisecond more is too late."""
+    scenario, _ = calm
+    scenario = replace(scenario, mutations=(PeerKill(at_ns=1_000 * MS, peer="b"),))
+    killed = [record for record in play(scenario, KINDS).records if type(record).__name__ == "MutationRecord"]
+    bound_ms = 1_000 + 5 * 1_200 + 50
+    for at_ms, expected in ((bound_ms, "Pass"), (bound_ms + 1, "Fail")):
+        records = with_event(killed, at_ms, "a", **probe("TimedOut", 1, probe_kind="indirect"))
+        assert outcome("first_detection_in_time", scenario, records) == expected
+
+
+def test_a_law_is_judged_like_an_assertion(calm) -> None:
+    """Named by its place among the laws; evidence is a line of the event stream; at most 32 of them."""
+    scenario, records = calm
+    everything = Law(name="everything", check=lambda story: (len(story.lines), story.lines))  # type: ignore[arg-type, return-value]
+    verdicts = judged_by((HEALTHY_CLUSTER, everything), scenario, records)
+    assert [(verdict.name, verdict.kind, verdict.outcome) for verdict in verdicts] == [
+        ("l0", "healthy_cluster", "Pass"),
+        ("l1", "everything", "Fail"),
+    ]
+    assert len(verdicts[1].evidence) == 32
+    first = story_of(scenario, records).lines[0]
+    assert verdicts[1].evidence[0].event_or_snapshot_ref == "events.ndjson:0"
+    assert verdicts[1].evidence[0].virtual_time_ns == first.at_ns
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_every_property_makes_a_claim(name: str) -> None:
+    """A written claim, something that judges, and a budget."""
+    machine = property_named(name)
+    assert len((machine.__doc__ or "").split()) > 25
+    assert machine.assertions or machine.laws
+    assert machine.budget > 0
+
+
+@pytest.mark.parametrize("name", [name for name in PROPERTIES if name != "gossip_flap"])
+def test_properties_conclude(name: str) -> None:
+    """A handful of examples of each: all Pass but for a tenth that says nothing."""
+    machine = property_named(name)
+    small = type(machine.__name__, (machine,), {"__doc__": machine.__doc__, "budget": 5})
+    ledger, failure = explore(small)
+    assert failure is None
+    assert ledger.examples >= 5
+    found = Counter(ledger.outcomes)
+    assert found["Fail"] == 0
+    assert found["Inconclusive"] * 5 <= found.total()
+
+
+def test_the_deployed_profile_flaps(tmp_path: Path) -> None:
+    """P1: with the deployed profile `gossip_flap` fails; the text alone replays it, by the file and by the search."""
+    test = tmp_path / "test_flap.py"
+    test.write_text("from simharness.stateful.library.flap import GossipFlap\nTestGossipFlap = GossipFlap.TestCase\n")
+    tmp_path.joinpath("pytest.ini").write_text("[pytest]\n")
+    done = run_pytest(tmp_path, "-q", "--swim-profile=deployed", "--hypothesis-seed=1", "test_flap.py")
+    assert done.returncode == 1, done.stdout
+    (path,) = {line.split()[1] for line in done.stdout.splitlines() if line.lstrip("E ").startswith("scenario:")} or {
+        ""
+    }
+    lines = [
+        line.lstrip("E ").removeprefix("scenario: ").removeprefix("replay:").strip()
+        for line in done.stdout.splitlines()
+    ]
+    assert any(line.startswith("simharness run ") for line in lines), path
+    assert any(line.startswith("pytest ") and "--hypothesis-seed=1" in line for line in lines)
+    (file,) = tmp_path.glob(".simharness/failures/*/scenario.toml")
+    scenario = load(file, KINDS).scenario
+    assert len(scenario.peers) == 4
+    assert scenario.mutations == ()
+    failed = [verdict.kind for verdict in play(scenario, KINDS).verdicts() if verdict.outcome == "Fail"]
+    assert "no_flap_while_probes_ok" in failed or "self_incarnation_bounded" in failed
+
+
+def test_gossip_flap_claims_what_the_design_says() -> None:
+    """Four to six peers, 120 to 150 ms, no faults, twenty seconds, a bound of 35 (reference, section 2)."""
+    space = GossipFlap.space
+    assert (space.numbers["peers"], space.numbers["latency_ms"]) == (range(4, 7), range(120, 151))
+    scenario = space.scenario(1)
+    assert scenario.mutations == ()
+    assert scenario.duration_ns == 20_000 * MS
+    assert {assertion.max_value for assertion in scenario.assertions if hasattr(assertion, "max_value")} == {35}
+    assert REPO.joinpath("properties", "test_flap.py").is_file()
