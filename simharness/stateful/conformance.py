@@ -24,7 +24,9 @@ from simharness.contracts.host import (
     ScheduleTimer,
     Send,
     SendFailed,
+    Slow,
     TimerFired,
+    accepted,
 )
 from simharness.contracts.scenario import PeerDecl
 from simharness.core import canonical_json
@@ -86,13 +88,15 @@ class HostKindConformance:
         )
 
     def steps(self) -> st.SearchStrategy[list[Step]]:
-        """Return a strategy for call sequences: ticks, messages, timers and failures, at rising times."""
+        """Return a strategy for call sequences: ticks, messages, timers, failures and slowness, at rising times."""
         arriving: st.SearchStrategy[HostMessage | None] = st.one_of(
             st.none(),
             self.messages().map(App),
             st.builds(TimerFired, st.integers(0, 7)),
             st.builds(SendFailed, st.sampled_from(self.peer_ids[1:]), st.just("lossy")),
         )
+        if "peer_slow" in accepted(self.kind):
+            arriving = st.one_of(arriving, st.builds(Slow, st.sampled_from((100, 50, 300, 2_000))))
         return st.lists(st.tuples(st.sampled_from((0, 1, self.tick_period_ns)), arriving), max_size=12)
 
     def drive(self, host: Host, steps: Sequence[Step]) -> list[list[Action]]:

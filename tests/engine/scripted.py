@@ -12,12 +12,13 @@ from simharness.contracts.host import (
     PeerFacts,
     RecordEvent,
     SendFailed,
+    Slow,
     TimerFired,
     Validated,
     Wire,
 )
 from simharness.contracts.links import LinkPolicy
-from simharness.contracts.mutations import Mutation, Partition, PeerKill
+from simharness.contracts.mutations import AIMED_KINDS, Mutation, Partition, PeerKill
 from simharness.contracts.network import Arrive, Drop, InvalidatedDelivery, MutationEffect, Notice
 from simharness.contracts.records import EventRecord, MutationRecord, Record
 from simharness.contracts.scenario import PeerDecl, Scenario
@@ -52,6 +53,8 @@ def describe(message: Any) -> str:
             return f"timer {token}"
         case SendFailed(to=to, reason=reason):
             return f"failed {to} {reason}"
+        case Slow(factor_x100=factor_x100):
+            return f"slow {factor_x100}"
         case _:
             return f"exit {message.reason}"
 
@@ -80,6 +83,7 @@ class ScriptedKind:
     """Messages are bytes."""
 
     kind_tag = "scripted"
+    accepts = AIMED_KINDS
 
     def __init__(self, tick: Behaviour, recv: Receive = heard, *, accepts_worker_exit: bool = False) -> None:
         self._tick, self._recv = tick, recv
