@@ -4,6 +4,7 @@ A property is a subclass of `SimulationMachine`; its `TestCase` is what pytest c
 imported from here.
 """
 
+from simharness.contracts.assertions import EventCount, EventRate, MessageSizeBounded
 from simharness.stateful.conformance import HostKindConformance
 from simharness.stateful.faults import (
     CLOCK_DRIFT,
@@ -62,7 +63,10 @@ __all__ = [
     "AllAliveThroughout",
     "ConvergenceAfter",
     "DeadPeerResurrectsWithin",
+    "EventCount",
+    "EventRate",
     "HostKindConformance",
+    "MessageSizeBounded",
     "NameResolvesWithin",
     "NoDeadWhenProbesOk",
     "NoFlapWhileProbesOk",

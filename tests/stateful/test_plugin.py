@@ -12,6 +12,7 @@ import pytest
 
 from simharness.stateful import plugin
 from simharness.stateful.everything import import_everything
+from simharness.stateful.session import Ledger
 from tests.stateful.running import REPO, STREAM_PROPERTY, project, run_pytest
 
 HEADER = "# x\n#\n# reproduces: nothing\n# expected: {}\n# extends: none\n\n"
@@ -50,6 +51,7 @@ def failing(tmp_path_factory):
     return place, run_pytest(place, "-q", "--hypothesis-seed=5")
 
 
+@pytest.mark.spec("§10.5", "Property failures replay exactly")
 def test_the_text_alone_replays_a_failure(failing):
     """Scenario path, one `simharness run` line, one pytest line: the folder is there, and the pytest line fails the same way."""
     place, session = failing
@@ -150,7 +152,8 @@ def test_an_unknown_name_ends_the_session_before_anything_runs(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_a_machine_that_cannot_be_run_is_refused_where_it_stands(tmp_path):
+@pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
+def test_a_machine_that_cannot_be_run_is_refused_where_it_stands(tmp_path, workers):
     """No assertion, no peers, an unknown counter: collection errors with file and line, under workers too."""
     text = STREAM_PROPERTY + (
         "class NoClaim(NoGap):\n    assertions = ()\n\n\n"
@@ -159,15 +162,14 @@ def test_a_machine_that_cannot_be_run_is_refused_where_it_stands(tmp_path):
         "TestNoClaim, TestNoPeers, TestNoCounter = NoClaim.TestCase, NoPeers.TestCase, NoCounter.TestCase\n"
     )
     place = project(tmp_path, test_bad=text)
-    for workers in ("0", "2"):
-        done = run_pytest(place, "-q", "-n", workers)
-        assert done.returncode != 0
-        for line, words in (
-            (17, "NoClaim has no assertion: set"),
-            (21, "NoPeers has no peers: set `scenarios`"),
-        ):
-            assert re.search(rf"test_bad\.py:{line}: {words}", done.stdout), done.stdout
-        assert "unknown counter 'lossburst'; choose from partition" in done.stdout
+    done = run_pytest(place, "-q", "-n", workers)
+    assert done.returncode != 0
+    for line, words in (
+        (17, "NoClaim has no assertion: set"),
+        (21, "NoPeers has no peers: set `scenarios`"),
+    ):
+        assert re.search(rf"test_bad\.py:{line}: {words}", done.stdout), done.stdout
+    assert "unknown counter 'lossburst'; choose from partition" in done.stdout
 
 
 VACUOUS = """
@@ -190,13 +192,37 @@ TestSilent, TestUnsure = Silent.TestCase, Unsure.TestCase
 @pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
 def test_vacuous_properties_fail(tmp_path, workers):
     """More than a tenth Inconclusive fails the property; a required counter that stayed zero is named with its rule."""
-    place = project(tmp_path, test_vacuous=VACUOUS)
+    place = project(tmp_path, test_vacuous=VACUOUS, test_same_names=VACUOUS)
     done = run_pytest(place, "-q", "-n", workers, "--sim-coverage")
-    assert "1 failed, 1 passed" in done.stdout
+    assert "2 failed, 2 passed" in done.stdout
     assert "unsure: 5 of 5 verdicts are Inconclusive: the property says too little" in done.stdout
     assert "silent: counter loss_burst is zero; no rule `loss_burst` had an effect that could be seen" in done.stdout
 
 
+@pytest.mark.slow
+def test_properties_of_one_name_share_no_file(tmp_path):
+    """pytest-randomly#327: two modules define a property of one name; each has its own verdicts, and one row in the table."""
+    place = project(tmp_path, test_vacuous=VACUOUS, test_same_names=VACUOUS)
+    done = run_pytest(place, "-q", "-k", "TestSilent")
+    files = sorted(path.name for path in (place / ".simharness/properties").iterdir())
+    assert len(files) == 2
+    assert all(re.fullmatch(r"silent-[0-9a-f]{6}\.ndjson", name) for name in files)
+    assert re.search(r"^ +silent +10 ", done.stdout, re.MULTILINE)
+
+
+def test_a_shrink_that_was_cut_short_says_so():
+    """Law 2 is claimed for shrinks that ended by themselves; one that met a limit of Hypothesis is marked."""
+    item = SimpleNamespace(hypothesis_statistics="x\n  - Stopped because shrunk test case 500 times\n")
+    ledger = Ledger()
+    assert list(plugin._cut_short(item, ledger)) == []
+    ledger.failures["event_count"] = object()
+    shown = [("simharness", "shrinking did not end by itself: shrunk test case 500 times")]
+    assert list(plugin._cut_short(item, ledger)) == shown
+    item.hypothesis_statistics = "  - Stopped because nothing left to do"
+    assert list(plugin._cut_short(item, ledger)) == []
+
+
+@pytest.mark.slow
 def test_a_silent_counter_fails_only_when_coverage_is_asked_for(tmp_path):
     """`--sim-coverage` turns a batch that passed into a failed one; without it the batch passes."""
     place = project(tmp_path, test_vacuous=VACUOUS)
