@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from simharness.contracts.mutations import PeerKill
 from simharness.contracts.records import EventRecord
 from simharness.scenario.loader import load
+from simharness.stateful.knobs import SWIM
 from simharness.stateful.laws import Law, judged_by, story_of
 from simharness.stateful.library.flap import GossipFlap
 from simharness.stateful.playing import play
@@ -207,6 +208,22 @@ def test_the_deployed_profile_flaps(tmp_path: Path) -> None:
     assert scenario.mutations == ()
     failed = [verdict.kind for verdict in play(scenario, KINDS).verdicts() if verdict.outcome == "Fail"]
     assert "no_flap_while_probes_ok" in failed or "self_incarnation_bounded" in failed
+
+
+def test_the_document_names_everything() -> None:
+    """docs/properties.md: a row for every property, every law, and every defect with what finds it and what is left."""
+    text = REPO.joinpath("docs", "properties.md").read_text("utf-8")
+    rows = [
+        [cell.strip(" `") for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("| `")
+    ]
+    assert [row[0] for row in rows if row[0] in PROPERTIES and len(row) == 3] == sorted(
+        PROPERTIES, key=[row[0] for row in rows].index
+    )
+    assert sorted(row[0] for row in rows if row[0] in LAWS and len(row) == 2) == sorted(LAWS)
+    knobs = [(knob.defect, knob.hunter, knob.by, str(knob.most_mutations)) for knob in SWIM]
+    assert [tuple(row) for row in rows if len(row) == 4] == knobs
 
 
 def test_gossip_flap_claims_what_the_design_says() -> None:
