@@ -68,7 +68,7 @@ class ScenarioItem(pytest.Item):
             write_failure(failure, now)
             raise ScenarioFailed(describe(failure, now)) from None
         verdicts = played.verdicts()
-        seen = count(played.records, scenario.mutations, verdicts) + observer.counts
+        seen = count(played.records, scenario.mutations, verdicts, observer)
         wrong = self._wrong(verdicts, seen.get(self.header.counter or "", 0))
         if wrong is not None:
             raise ScenarioFailed(self._explain(wrong, played, verdicts))

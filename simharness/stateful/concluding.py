@@ -13,7 +13,7 @@ from simharness.core.canonical_json import compact
 from simharness.core.errors import EngineAbort
 from simharness.scenario.emit import emit
 from simharness.scenario.loader import loads
-from simharness.stateful.coverage import count
+from simharness.stateful.coverage import DelayEffects, count
 from simharness.stateful.failures import Failure, of_verdicts
 from simharness.stateful.laws import Law, judged_by
 from simharness.stateful.playing import Played, disagreements, first_difference, play, stream
@@ -33,7 +33,7 @@ def conclude(
     kinds: KindRegistry,
     *,
     again: bool,
-    delays: Counter[str],
+    delays: DelayEffects,
     test_id: str,
     laws: Sequence[Law] = (),
 ) -> Conclusion:
@@ -43,7 +43,7 @@ def conclude(
         played: The run.
         kinds: Where its host kinds are found.
         again: Run its scenario file again even if nothing failed.
-        delays: The counters that were taken while it went on.
+        delays: What was counted while it went on.
         test_id: The test it belongs to.
         laws: What else must hold; their verdicts follow those of the assertions.
     """
@@ -51,7 +51,7 @@ def conclude(
     about = {"property_name": scenario.name, "scenario": scenario, "test_id": test_id}
     declared = played.verdicts()
     verdicts = (*declared, *judged_by(laws, scenario, records))
-    counters = count(records, scenario.mutations, verdicts) + delays
+    counters = count(records, scenario.mutations, verdicts, delays)
     digest = played.digest() if again else ""
     failure = of_verdicts(verdicts, records, digest=digest, **about)
     differing = disagreements(played.ordered, declared, stream(scenario, records, played.termination))

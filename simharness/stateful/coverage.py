@@ -65,6 +65,8 @@ class DelayEffects:
         self._healed_at: dict[tuple[str, str], int] = {}
         self._resized_at: int | None = None
         self._clocks: dict[str, dict[str, bool]] = {}
+        self._slow_from: dict[str, int] = {}
+        self._handed: set[tuple[str, int]] = set()  # when a peer that is or was slow was handed something
 
     def follow(self, mutation: Mutation) -> None:
         """Note a mutation that is applied now."""
@@ -80,11 +82,17 @@ class DelayEffects:
                 self._resized_at = at_ns
             case ClockOffset(peer=peer) | ClockDrift(peer=peer):
                 self._clocks.setdefault(peer, {})[kind_of(mutation)] = True
+            case PeerSlow(peer=peer, at_ns=at_ns):
+                self._slow_from.setdefault(peer, at_ns)
+            case PeerPause(peer=peer, at_ns=at_ns, duration_ns=duration_ns):
+                self._handed.add((peer, at_ns + duration_ns))
 
     def delivered(self, source: str, target: str, tag: str, sent_at_ns: int, at_ns: int, delay: Delay) -> None:
         """Take one delivery."""
-        del tag, at_ns
+        del tag
         counts = self.counts
+        if target in self._slow_from:
+            self._handed.add((target, at_ns))
         if delay.latency_spike:
             counts["latency_spike"] += 1
         if delay.relay_buffer:
@@ -108,10 +116,21 @@ class DelayEffects:
         for kind in self._clocks[host_id]:
             self.counts[kind] += 1
 
+    def late_receipts(self, events: Iterable[EventRecord]) -> int:
+        """Return how many messages a slow peer looked at when nothing was handed to it: they had waited for their turn."""
+        if not self._slow_from:
+            return 0
+        late = 0
+        for event in events:
+            host_id, at_ns = event.host_id, event.virtual_time_ns
+            if host_id in self._slow_from and event.event["kind"] == "MessageReceived":
+                late += at_ns >= self._slow_from[host_id] and (host_id, at_ns) not in self._handed
+        return late
+
 
 SEEN_IN_DELAYS: Final = (
     *(LatencySpike, RelayBuffer, RelayBoot, Heal, RelayCapacityChange),
-    *(PeerPause, ClockOffset, ClockDrift),
+    *(PeerPause, PeerSlow, ClockOffset, ClockDrift),
 )
 """The mutations whose effect only a `DeliveryObserver` sees."""
 
@@ -132,8 +151,10 @@ _DROPS: Final = {
 """Which fault a reason of a refused send or a lost delivery is the effect of."""
 
 
-def count(records: Sequence[Record], mutations: Sequence[Mutation], verdicts: Iterable[Verdict]) -> Counter[str]:
-    """Return the counters of one run, the ones of `DelayEffects` aside. Records in order of emission."""
+def count(
+    records: Sequence[Record], mutations: Sequence[Mutation], verdicts: Iterable[Verdict], delays: DelayEffects
+) -> Counter[str]:
+    """Return the counters of one run, those that were taken while it went on included. Records in order of emission."""
     events = [record for record in records if type(record) is EventRecord]
     counts: Counter[str] = Counter()
     for kind, seen in Counter([record.event["kind"] for record in events]).items():
@@ -154,7 +175,8 @@ def count(records: Sequence[Record], mutations: Sequence[Mutation], verdicts: It
             counts[f"precondition:{verdict.kind}"] += 1
     for mutation in mutations:
         counts[kind_of(mutation)] += _effects_of(mutation, events, drops)
-    return +counts
+    counts["peer_slow"] += delays.late_receipts(events)
+    return counts + delays.counts
 
 
 def _effects_of(mutation: Mutation, events: Sequence[EventRecord], drops: Sequence[EventRecord]) -> int:

@@ -244,7 +244,7 @@ class SimulationMachine(RuleBasedStateMachine):
             played,
             self._session.kinds,
             again=again,
-            delays=self._delays.counts,
+            delays=self._delays,
             test_id=self._session.test_id,
             laws=self.laws,
         )

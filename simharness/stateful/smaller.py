@@ -31,6 +31,8 @@ _IMPAIRMENTS: Final = {
     "floor_ns": 0,
     "factor_x100": 100,
     "duration_ns": 1,
+    "offset_ns": 0,
+    "drift_ppm": 0,
 }
 """What a link, a relay or a mutation inflicts, with the value that inflicts nothing (or lasts for nothing)."""
 
@@ -166,12 +168,13 @@ def _clip(assertion: Assertion, end_ns: int) -> Assertion | None:
 def _milder(item: Any) -> Iterator[Any]:
     for name, nothing in _IMPAIRMENTS.items():
         value = getattr(item, name, None)
-        if value is None or value <= nothing:
+        if value is None or abs(value) <= nothing:
             continue
-        digits = 10 ** (len(str(value)) - 1)
-        for smaller in dict.fromkeys((nothing, max(nothing, value // 2), max(nothing, value // digits * digits))):
-            if smaller < value:
-                yield replace(item, **{name: smaller})
+        sign, size = (-1, -value) if value < 0 else (1, value)
+        digits = 10 ** (len(str(size)) - 1)
+        for smaller in dict.fromkeys((nothing, max(nothing, size // 2), max(nothing, size // digits * digits))):
+            if smaller < size:
+                yield replace(item, **{name: sign * smaller})
 
 
 def _drop_vertex(scenario: Scenario, gone: str) -> Scenario | None:

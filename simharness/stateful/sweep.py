@@ -76,7 +76,7 @@ def _judged(scenario: Scenario, laws: Sequence[Law], kinds: KindRegistry) -> tup
         effects.follow(mutation)
     played = play(scenario, kinds, observer=effects if scenario.mutations else None)
     verdicts = (*played.verdicts(), *judged_by(laws, scenario, played.records))
-    effect = count(played.records, scenario.mutations, verdicts) + effects.counts
+    effect = count(played.records, scenario.mutations, verdicts, effects)
     faults = dict.fromkeys(sorted(kind_of(mutation) for mutation in scenario.mutations), 0)
     digest = played.digest()
     row = {

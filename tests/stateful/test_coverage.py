@@ -60,7 +60,7 @@ def counted(base, *mutations):
         run.inject(mutation)
     run.advance(5 * S)
     played = run.finish("x")
-    return count(played.records, played.scenario.mutations, played.verdicts()) + run.delays.counts
+    return count(played.records, played.scenario.mutations, played.verdicts(), run.delays)
 
 
 CUT = Partition(at_ns=S, peers_a=("a",), peers_b=("b",))
@@ -126,6 +126,16 @@ def test_a_fault_of_the_process_counts_by_the_host_calls(kind):
     assert counted(base, fault)[kind] > 0
     assert counted(base, nothing)[kind] == 0
     assert counted(base, PeerKill(at_ns=S, peer="b"), fault)[kind] == 0
+
+
+def test_slowness_of_a_swim_member_counts_by_late_receipts():
+    """K8, M5: messages that wait for their turn are seen; at full pace, or after a pause alone, none is late."""
+    config = {"probe_interval_ns": S, "suspicion_timeout_ns": 5 * S}
+    base = find(meshes(kind="swim", initial_state="alive", config=config), lambda _: True)
+    pause = PeerPause(at_ns=2 * S, peer="b", duration_ns=2 * S)
+    crawl = PeerSlow(at_ns=2 * S, peer="b", factor_x100=300, duration_ns=3 * S)
+    assert counted(base, crawl)["peer_slow"] > 0
+    assert counted(base, PeerSlow(at_ns=2 * S, peer="b", factor_x100=90, duration_ns=3 * S), pause)["peer_slow"] == 0
 
 
 def test_every_fault_kind_is_covered_here():

@@ -7,7 +7,16 @@ from msgspec.structs import replace
 
 from simharness.contracts.assertions import EventCount
 from simharness.contracts.links import LinkRef
-from simharness.contracts.mutations import Heal, LossBurst, Partition, PeerKill
+from simharness.contracts.mutations import (
+    ClockDrift,
+    ClockOffset,
+    Heal,
+    LossBurst,
+    Partition,
+    PeerKill,
+    PeerPause,
+    PeerSlow,
+)
 from simharness.contracts.scenario import LinkDecl, MeshDecl, PeerDecl, Scenario, SnapshotDecl
 from simharness.core.errors import InputError
 from simharness.hosts.kinds import Kinds
@@ -134,3 +143,19 @@ def test_judging_and_judged_stay() -> None:
         for peer in candidate.peers:
             (before,) = (p for p in scenario.peers if p.id == peer.id)
             assert set(peer.kind_config["targets"]) <= set(before.kind_config["targets"])
+
+
+def test_mutations_of_hosts_become_milder() -> None:
+    """A wrong clock goes towards the right time from either side, a pause gets shorter, a slow peer faster."""
+    clocks = (ClockOffset(at_ns=MS, peer="e", offset_ns=-750), ClockDrift(at_ns=MS, peer="e", drift_ppm=300))
+    process = (
+        PeerPause(at_ns=MS, peer="e", duration_ns=90),
+        PeerSlow(at_ns=MS, peer="e", factor_x100=500, duration_ns=1),
+    )
+    base = replace(noisy(), mutations=(*clocks, *process))
+    changed = [candidate.mutations for candidate in smaller.milder(base) if candidate.mutations != base.mutations]
+    assert [mutations[0].offset_ns for mutations in changed if mutations[0] != clocks[0]] == [0, -375, -700]
+    assert [mutations[1].drift_ppm for mutations in changed if mutations[1] != clocks[1]] == [0, 150]
+    assert [mutations[2].duration_ns for mutations in changed if mutations[2] != process[0]] == [1, 45]
+    assert [mutations[3].factor_x100 for mutations in changed if mutations[3] != process[1]] == [100, 250]
+    assert () in [candidate.mutations for candidate in smaller.without_peers(base)]  # gone with the peer
