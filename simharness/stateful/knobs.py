@@ -55,7 +55,7 @@ SWIM: Final = (
     ),
     Knob(defect="ONE_STEP_REFUTE", hunter="restart_rejoin", by="dead_peer_resurrects_within", most_mutations=2),
     Knob(defect="FALSE_DEATH_ERASES_NAMES", hunter="names_survive", by="name_resolves_within", most_mutations=2),
-    Knob(defect="DEMAND_QUEUE_STUCK", hunter="demand_served", by="demand_is_served", most_peers=5),
+    Knob(defect="DEMAND_QUEUE_STUCK", hunter="demand_served", by="demand_is_served"),
     Knob(defect="PROBE_KEY_SHARED", hunter="probes_join", by="acks_answer_their_probe", most_peers=5),
     Knob(defect="COMBINED_PIGGYBACK", hunter="message_size", by="message_size_bounded"),
     Knob(defect="ACK_DISPATCHED_AS_PING", hunter="healthy_cluster", by="healthy_cluster"),

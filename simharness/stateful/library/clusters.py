@@ -56,7 +56,7 @@ class Convergence(SpaceMachine):
         build=_joining,
         assertions=(Template(_everybody_in),),
     )
-    budget = 15
+    budget = 30
 
 
 MOST_BYTES = 4_096
@@ -99,7 +99,7 @@ class MessageSize(SpaceMachine):
             MessageSizeBounded(message_kind="Ack", max_bytes=MOST_BYTES),
         ),
     )
-    budget = 20
+    budget = 30
 
 
 class MeshUnderFaults(SimulationMachine):
@@ -120,7 +120,7 @@ class MeshUnderFaults(SimulationMachine):
     quiet_ms = 20_000
     max_duration_ms = 10_000
     max_steps = 15
-    budget = 40
+    budget = 60
 
 
 class MeshUnderShortFaults(SimulationMachine):
@@ -137,4 +137,4 @@ class MeshUnderShortFaults(SimulationMachine):
     quiet_ms = 6_000
     max_duration_ms = 8_000
     max_steps = 15
-    budget = 40
+    budget = 60

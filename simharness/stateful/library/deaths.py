@@ -72,7 +72,7 @@ class KillDetect(SpaceMachine):
         build=_killed,
         assertions=(_detected(),),
     )
-    budget = 25
+    budget = 30
 
 
 def _noticed(numbers: Numbers) -> Scenario:
@@ -107,4 +107,4 @@ class DetectionTime(SpaceMachine):
         build=_noticed,
         laws=(FIRST_DETECTION_IN_TIME,),
     )
-    budget = 20
+    budget = 30

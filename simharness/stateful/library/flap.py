@@ -31,7 +31,7 @@ class GossipFlap(SpaceMachine):
         build=_flapping,
         assertions=(NoFlapWhileProbesOk.each_peer(), SelfIncarnationBounded.each_peer(max_value=35)),
     )
-    budget = 30
+    budget = 45
 
 
 def _calm(numbers: Numbers) -> Scenario:
@@ -55,4 +55,4 @@ class GossipFlapHealthy(SpaceMachine):
         build=_calm,
         assertions=(NoFlapWhileProbesOk.each_peer(), SelfIncarnationBounded.each_peer(max_value=2)),
     )
-    budget = 15
+    budget = 30

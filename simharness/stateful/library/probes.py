@@ -32,13 +32,13 @@ class HealthyCluster(SpaceMachine):
         build=_undisturbed,
         laws=(HEALTHY_CLUSTER,),
     )
-    budget = 20
+    budget = 30
 
 
 def _losing_sends(numbers: Numbers) -> Scenario:
     return swim_cluster(
         numbers,
-        duration_ms=10_000,
+        duration_ms=15_000,
         interval_ms=1_000,
         timeout_ms=300,
         suspicion_ms=20_000,
@@ -49,17 +49,17 @@ def _losing_sends(numbers: Numbers) -> Scenario:
 class DemandServed(SpaceMachine):
     """A failed send to a live peer is answered by a probe of it, as soon as the open probe is over.
 
-    Loss makes sends fail while probes are open; nobody dies in the ten seconds, since suspicion takes twenty. Exists for
+    Loss makes sends fail while probes are open; nobody dies in the fifteen seconds, since suspicion takes twenty. Exists for
     DEMAND_QUEUE_STUCK: what was queued was never drained, and no verdict of the catalogue depends on it.
     """
 
     space = Space(
         name="demand_served",
-        numbers={"peers": range(3, 7), "latency_ms": range(20, 121, 10), "loss_ppm": range(50_000, 150_001, 10_000)},
+        numbers={"peers": range(3, 7), "latency_ms": range(20, 121, 10), "loss_ppm": range(100_000, 250_001, 10_000)},
         build=_losing_sends,
         laws=(DEMAND_IS_SERVED,),
     )
-    budget = 25
+    budget = 30
 
 
 def _relaying(numbers: Numbers) -> Scenario:
@@ -79,7 +79,7 @@ class ProbesJoin(SpaceMachine):
         build=_relaying,
         laws=(ACKS_ANSWER_THEIR_PROBE,),
     )
-    budget = 30
+    budget = 45
 
 
 def _refuting(numbers: Numbers) -> Scenario:
@@ -100,4 +100,4 @@ class SuspicionTimers(SpaceMachine):
         build=_refuting,
         laws=(SUSPICION_RUNS_ITS_TIME,),
     )
-    budget = 20
+    budget = 30

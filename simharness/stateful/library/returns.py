@@ -74,7 +74,7 @@ class PartitionHeal(SpaceMachine):
         build=_cut,
         assertions=(Template(_after_heal),),
     )
-    budget = 20
+    budget = 30
 
 
 def _cut_with_names(numbers: Numbers) -> Scenario:
@@ -111,7 +111,7 @@ class NamesSurvive(SpaceMachine):
         build=_cut_with_names,
         assertions=(Template(_names_resolve),),
     )
-    budget = 15
+    budget = 30
 
 
 _KILL_MS = 1_000
@@ -160,7 +160,7 @@ class RestartRejoin(SpaceMachine):
         assertions=(Template(_after_restart),),
         laws=(BACK_IN_TWO_REFUTES,),
     )
-    budget = 20
+    budget = 30
 
 
 def _frozen(numbers: Numbers) -> Scenario:
