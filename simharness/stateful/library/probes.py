@@ -15,15 +15,15 @@ from simharness.stateful.topologies import peer_ids
 
 
 def _undisturbed(numbers: Numbers) -> Scenario:
-    return swim_cluster(numbers, duration_ms=10_000, cold_dial_ms=200)
+    return swim_cluster(numbers, duration_ms=6_000, cold_dial_ms=200, occupancy="wire")
 
 
 class HealthyCluster(SpaceMachine):
     """In a cluster that nothing disturbs, every probe is acknowledged (acked == sent), nobody changes state, nobody refutes.
 
-    Round trips of 10 to 150 ms, the first one longer by two cold dials, under a budget of 600 ms. Exists for
-    ACK_DISPATCHED_AS_PING: the simulator that this one replaces handled every Ack as a Ping, no probe of it was ever acknowledged,
-    and no assertion saw it.
+    Round trips of 10 to 150 ms, the first one longer by two cold dials, under a budget of 600 ms, on links that are free again when
+    the last byte has left. Exists for ACK_DISPATCHED_AS_PING: the simulator that this one replaces handled every Ack as a Ping, no
+    probe of it was ever acknowledged, and no assertion saw it.
     """
 
     space = Space(
