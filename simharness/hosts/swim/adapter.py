@@ -23,7 +23,8 @@ from simharness.systems.swim.ids import Directory, NodeId, node_id
 from simharness.systems.swim.messages import IndirectAck, JoinResponse, Message
 from simharness.systems.swim.node import SwimNode
 from simharness.systems.swim.outbox import Outgoing
-from simharness.systems.swim.wire import TAGS, encode, payload_size
+from simharness.systems.swim.sizes import payload_size
+from simharness.systems.swim.wire import TAGS, encode
 
 _NOTHING: Final[tuple[Action, ...]] = ()
 _directory: Final = lru_cache(maxsize=8)(Directory)

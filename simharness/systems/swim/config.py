@@ -12,6 +12,9 @@ MAX_INCARNATION: Final = 2**63 - 1
 MIN_MESSAGE_BYTES: Final = 1_000
 """Smallest byte cap: below it the largest PingReq with one update, or one name, could never be sent."""
 
+MIN_LIFEGUARD_BYTES: Final = 1_300
+"""The same with Lifeguard, whose updates name an accuser."""
+
 MAX_TEXT_BYTES: Final = 256
 """Longest name, relay URL or node name, in bytes of its JSON text, so that one entry fits the smallest cap."""
 
@@ -60,6 +63,17 @@ PROFILES: Final[Mapping[str, Profile]] = {
 }
 
 
+class Lifeguard(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a node doubts itself before it blames others; the defaults are those of the paper's evaluation."""
+
+    max_health_score: int = 8
+    """Highest Local Health score: probe interval and timeout are at most multiplied by one more."""
+    max_suspicion_factor: int = 6
+    """What the suspicion timeout is multiplied with while nobody else confirms a suspicion."""
+    confirmations: int = 3
+    """Independent suspicions that bring the timeout back to the configured one."""
+
+
 class SwimConfig(msgspec.Struct, frozen=True, kw_only=True):
     """One node's configuration. Periods are in ticks unless the name says `_ns`."""
 
@@ -78,6 +92,7 @@ class SwimConfig(msgspec.Struct, frozen=True, kw_only=True):
     relay_url: str | None = None
     node_name: str | None = None
     defects: frozenset[Defect] = frozenset()
+    lifeguard: Lifeguard | None = None
 
 
 ALIASES: Final = {"indirect_probes": "indirect_ping_fanout", "retransmit_mult": "gossip_lambda"}
@@ -96,7 +111,8 @@ _LEAST_COUNT: Final = {
     "max_message_bytes": 0,
     "initial_incarnation": 0,
 }
-_OTHERS: Final = ("seeds", "names", "metadata", "probe_mode", "profile", "defects")
+_OTHERS: Final = ("seeds", "names", "metadata", "probe_mode", "profile", "defects", "lifeguard")
+_LIFEGUARD_BOUNDS: Final = {"max_health_score": (0, 64), "max_suspicion_factor": (1, 1_000), "confirmations": (0, 16)}
 FIELDS: Final = (*_LEAST_TICKS, *_LEAST_COUNT, *_OTHERS)
 """Every field of the table under its canonical name."""
 
@@ -134,6 +150,7 @@ def resolve(
     check.metadata()
     check.choice("probe_mode", ("periodic",), "periodic")
     check.defects(base)
+    check.lifeguard()
     resolved = {field: check.found[field] for field in FIELDS if field in check.found}
     return (None if check.complaints else resolved), check.complaints
 
@@ -303,6 +320,31 @@ class _Check:
             defect.value for defect in Defect if defect in profile.defects or defect.value in named
         ]
 
+    def lifeguard(self) -> None:
+        """Take the Lifeguard table: true for all its defaults; false, like an absent one, for none of it."""
+        _, value = self._raw.get("lifeguard", ("lifeguard", False))
+        if value is False:
+            return
+        if value is not True and not isinstance(value, Mapping):
+            self.wrong("lifeguard", f"must be true, false or a table with {', '.join(_LIFEGUARD_BOUNDS)}")
+            return
+        table: Mapping[str, object] = {} if value is True else value
+        for key in table:
+            if key not in _LIFEGUARD_BOUNDS:
+                known = ", ".join(_LIFEGUARD_BOUNDS)
+                self.wrong(f"lifeguard.{key}", f"unknown field; lifeguard has {known}")
+        defaults = msgspec.structs.asdict(Lifeguard())
+        taken = {key: table.get(key, default) for key, default in defaults.items()}
+        for key, (low, high) in _LIFEGUARD_BOUNDS.items():
+            number = taken[key]
+            if type(number) is not int or not low <= number <= high:
+                self.wrong(f"lifeguard.{key}", f"must be an integer from {low} to {high}")
+        cap = self.found.get("max_message_bytes", 0)
+        if isinstance(cap, int) and 0 < cap < MIN_LIFEGUARD_BYTES:
+            rule = f"with lifeguard, must be 0 (no cap) or at least {MIN_LIFEGUARD_BYTES}: its news name an accuser"
+            self.wrong("max_message_bytes", rule)
+        self.found["lifeguard"] = taken
+
 
 def json_text_bytes(text: str) -> int:
     """Return the size of `text` as a JSON string, quotes included."""
@@ -333,4 +375,5 @@ def config_from(resolved: Mapping[str, Any], tick_period_ns: int) -> SwimConfig:
         relay_url=metadata.get("relay_url"),
         node_name=metadata.get("node_name"),
         defects=frozenset(map(Defect, resolved["defects"])),
+        lifeguard=Lifeguard(**resolved["lifeguard"]) if "lifeguard" in resolved else None,
     )

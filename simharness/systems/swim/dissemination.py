@@ -6,7 +6,8 @@ import msgspec
 
 from simharness.systems.swim.ids import NodeId
 from simharness.systems.swim.members import MemberState
-from simharness.systems.swim.wire import nested_cost, update_json
+from simharness.systems.swim.sizes import nested_cost
+from simharness.systems.swim.wire import update_json
 
 UNBOUNDED: Final = 1 << 62
 """Room of a message without a byte cap."""
@@ -21,6 +22,7 @@ class _Entry(msgspec.Struct, gc=False):
     node: NodeId
     state: MemberState
     incarnation: int
+    accuser: NodeId | None
     remaining: int
     text: bytes
     cost: int
@@ -31,30 +33,52 @@ def _priority(entry: _Entry) -> int:
 
 
 class GossipQueue:
-    """At most one update a node; Dead before Suspect before Alive, older first among equals."""
+    """At most one update a node and accuser; Dead before Suspect before Alive, older first among equals."""
 
-    __slots__ = ("_entries", "_multiplier", "_order")
+    __slots__ = ("_entries", "_multiplier", "_order", "_seconds")
 
     def __init__(self, multiplier: int) -> None:
         self._multiplier = multiplier
         self._entries: dict[NodeId, _Entry] = {}
+        self._seconds: dict[tuple[NodeId, NodeId | None], _Entry] = {}  # further accusations of what an entry says
         self._order: list[_Entry] = []
 
     def __len__(self) -> int:
         return len(self._order)
 
-    def enqueue(self, node: NodeId, state: MemberState, incarnation: int, cluster_size: int) -> None:
-        """Queue an update. One that strictly dominates the queued one takes its place with a full budget, else nothing."""
-        entry = self._entries.get(node)
-        if entry is not None and (incarnation, state) <= (entry.incarnation, entry.state):
-            return
-        text = update_json(node, state, incarnation)
+    def enqueue(
+        self,
+        node: NodeId,
+        state: MemberState,
+        incarnation: int,
+        cluster_size: int,
+        accuser: NodeId | None = None,
+    ) -> None:
+        """Queue an update. One that strictly dominates the queued one takes its place with a full budget, else nothing.
+
+        An accusation that is queued already by another accuser's name goes beside that one (Lifeguard).
+        """
+        entry, claim = self._entries.get(node), (incarnation, state)
+        held = (-1, state) if entry is None else (entry.incarnation, entry.state)
+        beside = False
+        if entry is not None and claim <= held:
+            beside = claim == held and accuser not in (None, entry.accuser) and (node, accuser) not in self._seconds
+            if not beside:
+                return
+        text = update_json(node, state, incarnation, accuser)
         budget, cost = transmit_budget(self._multiplier, cluster_size), nested_cost(text)
-        if entry is None:
-            self._entries[node] = entry = _Entry(node, state, incarnation, budget, text, cost)
-            self._order.append(entry)
+        if entry is not None and not beside:
+            entry.state, entry.incarnation, entry.accuser = state, incarnation, accuser
+            entry.remaining, entry.text, entry.cost = budget, text, cost
+            if self._seconds:
+                self._forget_seconds(node, entry)
             return
-        entry.state, entry.incarnation, entry.remaining, entry.text, entry.cost = state, incarnation, budget, text, cost
+        added = _Entry(node, state, incarnation, accuser, budget, text, cost)
+        self._order.append(added)
+        if beside:
+            self._seconds[node, accuser] = added
+        else:
+            self._entries[node] = added
 
     def take(self, limit: int, room: int = UNBOUNDED, first: tuple[NodeId, ...] = ()) -> list[bytes]:
         """Return up to `limit` updates as JSON texts whose wire cost fits `room`, and charge each one message.
@@ -78,6 +102,22 @@ class GossipQueue:
         if spent:
             for entry in ranked[: len(taken)]:
                 if entry.remaining == 0:
-                    del self._entries[entry.node]
+                    self._drop(entry)
             self._order = [entry for entry in order if entry.remaining]
         return taken
+
+    def _drop(self, entry: _Entry) -> None:
+        """Take an entry that is spent out of the tables; a further accusation takes the place of a first one."""
+        node = entry.node
+        if self._entries[node] is not entry:
+            del self._seconds[node, entry.accuser]
+            return
+        further = next((key for key in self._seconds if key[0] == node), None)
+        if further is None:
+            del self._entries[node]
+        else:
+            self._entries[node] = self._seconds.pop(further)
+
+    def _forget_seconds(self, node: NodeId, kept: _Entry) -> None:
+        self._order = [entry for entry in self._order if entry.node != node or entry is kept]
+        self._seconds = {key: entry for key, entry in self._seconds.items() if key[0] != node}

@@ -53,12 +53,13 @@ class Ack(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PingReq(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Asks a relay to ping `target`."""
+    """Asks a relay to ping `target`, and with `nack` (Lifeguard) to say in time if no answer has come."""
 
     sender: NodeId
     target: NodeId
     sequence: int
     piggyback: bytes = b""
+    nack: bool = False
 
 
 class IndirectAck(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -67,6 +68,14 @@ class IndirectAck(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     target: NodeId
     sequence: int
     piggyback: bytes = b""
+
+
+class IndirectNack(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A relay's word that `target` has not answered yet (Lifeguard): the relay and the way to it are well."""
+
+    sender: NodeId
+    target: NodeId
+    sequence: int
 
 
 class JoinRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -95,4 +104,6 @@ class MetadataGossip(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     entries: tuple[MetadataEntry, ...]
 
 
-Message = Ping | Ack | PingReq | IndirectAck | JoinRequest | JoinResponse | RegistryGossip | MetadataGossip
+Message = (
+    Ping | Ack | PingReq | IndirectAck | IndirectNack | JoinRequest | JoinResponse | RegistryGossip | MetadataGossip
+)

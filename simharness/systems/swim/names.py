@@ -8,7 +8,8 @@ from simharness.systems.swim.dissemination import UNBOUNDED, transmit_budget
 from simharness.systems.swim.ids import NodeId
 from simharness.systems.swim.members import MemberList, MemberState
 from simharness.systems.swim.messages import MetadataEntry, MetadataGossip, NameEntry, RegistryGossip
-from simharness.systems.swim.wire import metadata_json, name_json, pack_combined, payload_size
+from simharness.systems.swim.sizes import payload_size
+from simharness.systems.swim.wire import metadata_json, name_json, pack_combined
 
 NAMES_A_MESSAGE: Final = 8
 METADATA_A_MESSAGE: Final = 4

@@ -1,8 +1,7 @@
 """The SWIM node: the only front door. Ticks and messages go in, messages and diagnostics come out."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 
@@ -18,10 +17,12 @@ from simharness.systems.swim.diagnostics import (
 )
 from simharness.systems.swim.hearsay import Hearsay
 from simharness.systems.swim.ids import Directory, NodeId
+from simharness.systems.swim.lifeguard import Accusations, Health
 from simharness.systems.swim.members import STATE_NAMES, Member, MemberList, MemberState
 from simharness.systems.swim.messages import (
     Ack,
     IndirectAck,
+    IndirectNack,
     JoinRequest,
     JoinResponse,
     Message,
@@ -42,23 +43,13 @@ from simharness.systems.swim.probe import (
     SendPingReq,
     SuspectPeer,
 )
+from simharness.systems.swim.relays import Relayed, Relays, nack_after
 from simharness.systems.swim.wire import WireError, malformed_claim, unpack
-
-MAX_PENDING_RELAYS: Final = 16
 
 ALIVE, SUSPECT, DEAD = MemberState
 
 
 _NOTHING: Final[tuple[Output, ...]] = ()
-
-
-class _Relay(NamedTuple):
-    """A relayed probe: who asked for it, and the sequence numbers on both sides."""
-
-    requester: NodeId
-    target: NodeId
-    asked: int
-    sent: int
 
 
 class SwimNode:
@@ -89,11 +80,13 @@ class SwimNode:
         self.members = MemberList(self_id, incarnation=incarnation, defects=config.defects)
         self.members.preload(members)
         self._names = Names(self.members, config)
-        self._probe = ProbeCycle(config, self.members)
+        self._health = Health(config.lifeguard)
+        self._accusations = Accusations(config.lifeguard, self.members, config.suspicion_timeout)
+        self._probe = ProbeCycle(config, self.members, self._health, self._accusations)
         self._hearsay = Hearsay(self.members, config.suspicion_timeout)
         self._introspector = Introspector(self.members, self._names.metadata, directory)
         self._outbox = Outbox(config, self.members, self._names, self._hearsay, self._introspector)
-        self._relays: deque[_Relay] = deque(maxlen=MAX_PENDING_RELAYS)
+        self._relays = Relays()
         self._seeds = tuple(seeds)
         self._next_join = 0
         self._leaves_at_ns = config.leave_at_ns
@@ -122,6 +115,8 @@ class SwimNode:
             self.leave()
         for peer in self._hearsay.expired(tick):
             self._believe_hearsay(peer, out)
+        for requester, target, asked, _ in self._relays.unanswered(tick):
+            out.append(Outgoing(requester, IndirectNack(sender=self._id, target=target, sequence=asked)))
         self._perform(self._probe.step(tick, self._hearsay.claims), out)
         if tick % COLLECT_EVERY_TICKS == 0:
             self._names.registry.collect()
@@ -187,12 +182,16 @@ class SwimNode:
         return None if entry is None else entry.actor_addr
 
     def snapshot(self) -> bytes:
-        """Return the tier-2 state with host names beside ids, the name registry (name to owner) and the hearsay, as JSON."""
+        """Return the tier-2 state with host names beside ids, the name registry (name to owner) and the hearsay, as JSON.
+
+        With Lifeguard the health score follows.
+        """
         name = self._directory.name
         owners = {key: name(entry.node) for key, entry in self._names.registry.live().items()}
         held = {name(peer): incarnation for peer, incarnation in self.hearsay.items()}
         tier2 = self._introspector.tier2(self._config, self._now_ns)
-        return b'{%b,"name_registry":%b,"hearsay":%b}' % (tier2, orjson.dumps(owners), orjson.dumps(held))
+        health = b"" if self._config.lifeguard is None else b',"health_score":%d' % self._health.score
+        return b'{%b,"name_registry":%b,"hearsay":%b%b}' % (tier2, orjson.dumps(owners), orjson.dumps(held), health)
 
     # --- ticks ------------------------------------------------------------------------------------------------------
 
@@ -200,9 +199,7 @@ class SwimNode:
         if self._seeds or self._leaves_at_ns is not None:
             return self._tick + 1  # these wait for a time, not for a tick
         due = self._probe.due()
-        held = self._hearsay.due()
-        if held is not None:
-            due = min(due, held)
+        due = min(due, self._hearsay.due() or NEVER, self._relays.due() or NEVER)
         if self._names.registry:
             due = min(due, self._tick - self._tick % COLLECT_EVERY_TICKS + COLLECT_EVERY_TICKS)
         return min(due, NEVER)
@@ -230,10 +227,7 @@ class SwimNode:
                 out.append(ProbeSent(action.target, action.sequence, "indirect"))
                 self._outbox.ping_req(*action, out)
             elif isinstance(action, SuspectPeer):
-                self._believe_hearsay(action.peer, out)
-                member = self.members.get(action.peer)
-                if self.members.suspect(action.peer) and member is not None:
-                    self._changed(action.peer, ALIVE, member, "probe-timeout", out)
+                self._suspect(action.peer, out)
             elif isinstance(action, DeclareDead):
                 member = self.members.get(action.peer)
                 assert member is not None
@@ -241,11 +235,23 @@ class SwimNode:
             else:
                 out.append(action)
 
+    def _suspect(self, peer: NodeId, out: list[Output]) -> None:
+        """Believe the own failed probe of `peer`; if others have said it before, tell that there is one more to say so."""
+        self._believe_hearsay(peer, out)
+        member = self.members.get(peer)
+        if member is None:
+            return
+        accused = self._accusations.accuse(peer, member.incarnation, self._id)
+        if self.members.suspect(peer):
+            self._changed(peer, ALIVE, member, "probe-timeout", out)
+        elif accused and member.state is SUSPECT:
+            self._outbox.spread(peer, SUSPECT, member.incarnation, self._id)
+
     def _claim_again(self, peer: NodeId) -> None:
-        """Queue what is held against `peer`, so that its Ping gives it the chance to refute."""
+        """Queue what is held against `peer`, so that its Ping gives it the chance to refute (Lifeguard's buddy rule)."""
         member = self.members.get(peer)
         if member is not None and member.state is not ALIVE:
-            self._outbox.spread(peer, member.state, member.incarnation)
+            self._outbox.spread(peer, member.state, member.incarnation, self._accusations.of(peer)[0])
 
     # --- messages ---------------------------------------------------------------------------------------------------
 
@@ -266,11 +272,9 @@ class SwimNode:
         done = self._probe.ack_received(sender, sequence)
         if done is not None:
             out.append(done)
-        for relay in self._relays:
-            if relay.sent == sequence and relay.target == sender:
-                self._relays.remove(relay)
-                self._outbox.forward_ack(relay.requester, relay.target, relay.asked, out)
-                break
+        relayed = self._relays.answered(sender, sequence)
+        if relayed is not None:
+            self._outbox.forward_ack(relayed.requester, relayed.target, relayed.asked, out)
 
     def _on_ping_req(self, message: PingReq, out: list[Output]) -> None:
         self._introspector.received("ping_req", message.sender, message.sequence, self._now_ns)
@@ -279,7 +283,8 @@ class SwimNode:
         # B8: under the requester's number, one ack may complete both the relay's own probe and the relayed one
         shared = Defect.PROBE_KEY_SHARED in self._config.defects
         sent = message.sequence if shared else self._probe.next_sequence()
-        self._relays.append(_Relay(message.sender, message.target, message.sequence, sent))  # a 17th drops the oldest
+        nack_at = self._tick + nack_after(self._config.probe_timeout) if message.nack else None
+        self._relays.add(Relayed(message.sender, message.target, message.sequence, sent), nack_at)
         self._outbox.ping(message.target, sent, self._now_ns, out)
 
     def _on_indirect_ack(self, message: IndirectAck, out: list[Output]) -> None:
@@ -291,6 +296,10 @@ class SwimNode:
         done = self._probe.indirect_ack_received(target, sequence)
         if done is not None:
             out.append(done)
+
+    def _on_indirect_nack(self, message: IndirectNack, out: list[Output]) -> None:  # noqa: ARG002  # nothing to say
+        self._introspector.received("indirect_nack", message.sender, message.sequence, self._now_ns)
+        self._probe.nack_received(message.sender, message.target, message.sequence)
 
     def _on_join_request(self, message: JoinRequest, out: list[Output]) -> None:
         self._introspector.received("join_request", message.sender, None, self._now_ns)
@@ -330,9 +339,9 @@ class SwimNode:
             return
         if gossip.membership_bytes:
             out.append(GossipReceived(source, gossip.membership_bytes, len(gossip.updates)))
-        for update in gossip.updates:
+        for update, accuser in zip(gossip.updates, gossip.accusers, strict=True):
             if self._credible(update, source, out):
-                self._take_claim(update, source, out)
+                self._take_claim(update, accuser, source, out)
         if gossip.names or gossip.metadata:
             self._names.absorb(gossip.names, gossip.metadata)
             for entry in gossip.metadata:
@@ -345,16 +354,20 @@ class SwimNode:
             out.append(Fault("swim", f"claim about {self._directory.name(claim.node)} refused: {flaw}", source))
         return flaw is None
 
-    def _take_claim(self, claim: Record, source: NodeId, out: list[Output]) -> None:
+    def _take_claim(self, claim: Record, accuser: NodeId | None, source: NodeId, out: list[Output]) -> None:
         peer, state, incarnation = claim
         if peer == self._id:
             if state is not ALIVE:
                 self._answer_claim(claim, source, out)
             return
+        news = state is SUSPECT and self._accusations.accuse(peer, incarnation, accuser)
         believed = Defect.HEARSAY_OVER_EVIDENCE in self._config.defects  # third-party suspicion is believed at once
         if not believed and state is SUSPECT and self._hearsay.holds(peer, incarnation, self._tick):
             self._probe.demand(peer)
             return
+        member = self.members.get(peer)
+        if news and member is not None and member.state is SUSPECT and member.incarnation == incarnation:
+            self._outbox.spread(peer, SUSPECT, incarnation, accuser)
         self._apply(peer, state, incarnation, "gossip", out, gossip=True)
 
     def _answer_claim(self, claim: Record, source: NodeId, out: list[Output]) -> None:
@@ -371,6 +384,7 @@ class SwimNode:
         self._outbox.spread(self._id, ALIVE, after)
         if not refuted:
             return
+        self._health.worse()
         out.append(IncarnationBumped(before, after, STATE_NAMES[claim.state], claim.incarnation, source))
         self._names.self_refuted()
 
@@ -414,9 +428,12 @@ class SwimNode:
         self._introspector.state_changed(peer, state, self._now_ns)
         self._probe.member_changed(peer, state, incarnation)
         self._hearsay.overtaken(peer, state, incarnation)
+        if state is not SUSPECT:
+            self._accusations.cleared(peer, incarnation)
         self._names.member_changed(peer, before, state)
         if gossip:
-            self._outbox.spread(peer, state, incarnation)
+            for accuser in self._accusations.of(peer):
+                self._outbox.spread(peer, state, incarnation, accuser)
 
 
 _HANDLERS: Final[dict[type, Callable[[SwimNode, Any, list[Output]], None]]] = {
@@ -424,6 +441,7 @@ _HANDLERS: Final[dict[type, Callable[[SwimNode, Any, list[Output]], None]]] = {
     Ack: SwimNode._on_ack,  # noqa: SLF001
     PingReq: SwimNode._on_ping_req,  # noqa: SLF001
     IndirectAck: SwimNode._on_indirect_ack,  # noqa: SLF001
+    IndirectNack: SwimNode._on_indirect_nack,  # noqa: SLF001
     JoinRequest: SwimNode._on_join_request,  # noqa: SLF001
     JoinResponse: SwimNode._on_join_response,  # noqa: SLF001
     RegistryGossip: SwimNode._on_registry_gossip,  # noqa: SLF001

@@ -10,7 +10,8 @@ from simharness.systems.swim.ids import NodeId
 from simharness.systems.swim.members import MemberList, MemberState
 from simharness.systems.swim.messages import Ack, IndirectAck, JoinResponse, Message, Ping, PingReq, Record
 from simharness.systems.swim.names import Names
-from simharness.systems.swim.wire import ARRAY_BASE, nested_cost, pack_updates, payload_size, update_json
+from simharness.systems.swim.sizes import ARRAY_BASE, nested_cost, payload_size
+from simharness.systems.swim.wire import pack_updates, update_json
 
 _EMPTY_ARRAY: Final = 2
 
@@ -41,9 +42,9 @@ class Outbox:
         self._introspector = introspector
         self._queue = GossipQueue(config.gossip_lambda)
 
-    def spread(self, peer: NodeId, state: MemberState, incarnation: int) -> None:
+    def spread(self, peer: NodeId, state: MemberState, incarnation: int, accuser: NodeId | None = None) -> None:
         """Queue an update for later messages."""
-        self._queue.enqueue(peer, state, incarnation, self._members.cluster_size)
+        self._queue.enqueue(peer, state, incarnation, self._members.cluster_size, accuser)
 
     def ping(self, to: NodeId, sequence: int, now_ns: int, out: list[Output]) -> None:
         """Ping `to`. A claim about it that is held back rides in front, so that it can refute."""
@@ -68,8 +69,9 @@ class Outbox:
 
     def ping_req(self, relay: NodeId, target: NodeId, sequence: int, out: list[Output]) -> None:
         """Ask `relay` to ping `target`."""
-        piggyback = self._piggyback(relay, PingReq(sender=self._id, target=target, sequence=sequence))
-        message = PingReq(sender=self._id, target=target, sequence=sequence, piggyback=piggyback)
+        nack = self._config.lifeguard is not None
+        piggyback = self._piggyback(relay, PingReq(sender=self._id, target=target, sequence=sequence, nack=nack))
+        message = PingReq(sender=self._id, target=target, sequence=sequence, piggyback=piggyback, nack=nack)
         out.append(Outgoing(relay, message))
 
     def forward_ack(self, to: NodeId, target: NodeId, sequence: int, out: list[Output]) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from simharness.systems.swim.config import Defect, SwimConfig
 from simharness.systems.swim.diagnostics import ProbeAcked, ProbeKind, ProbeTimedOut
 from simharness.systems.swim.ids import NodeId
+from simharness.systems.swim.lifeguard import Accusations, Health
 from simharness.systems.swim.members import MemberList, MemberState
 
 MAX_DEMANDS: Final = 32
@@ -70,10 +71,13 @@ class ProbeCycle:
     """Probes one member after another and says whom to suspect and whom to declare dead."""
 
     __slots__ = (
+        "_accusations",
         "_config",
         "_demands",
+        "_health",
         "_index",
         "_members",
+        "_nacks_missing",
         "_next_probe",
         "_next_reprobe",
         "_order",
@@ -87,9 +91,12 @@ class ProbeCycle:
         "_timers",
     )
 
-    def __init__(self, config: SwimConfig, members: MemberList) -> None:
+    def __init__(self, config: SwimConfig, members: MemberList, health: Health, accusations: Accusations) -> None:
         self._config = config
         self._members = members
+        self._health = health
+        self._accusations = accusations
+        self._nacks_missing: list[NodeId] = []  # relays of the open probe that have said nothing
         self._tick = 0
         self._sequence = 0
         self._phase = Phase.IDLE
@@ -108,7 +115,7 @@ class ProbeCycle:
         """Advance to `tick`. `claims` is what is held back about peers (`hearsay`)."""
         self._tick = tick
         actions: list[Action] = []
-        if self._phase and tick - self._sent_at >= self._config.probe_timeout:
+        if self._phase and tick - self._sent_at >= self._budget():
             if self._phase is Phase.DIRECT:
                 self._ask_relays(actions)
             else:
@@ -124,11 +131,12 @@ class ProbeCycle:
         """Return the next tick at which `step` can do anything, if no other input comes before."""
         due = self._next_reprobe
         if self._phase:
-            due = min(due, self._sent_at + self._config.probe_timeout)
+            due = min(due, self._sent_at + self._budget())
         else:
             due = min(due, self._tick + 1 if self._demands else self._next_probe)
         if self._timers:
-            due = min(due, min([timer.started for timer in self._timers.values()]) + self._config.suspicion_timeout)
+            ends = [timer.started + self._accusations.timeout(peer) for peer, timer in self._timers.items()]
+            due = min(due, *ends)
         return due
 
     def next_sequence(self) -> int:
@@ -143,6 +151,11 @@ class ProbeCycle:
     def indirect_ack_received(self, target: NodeId, sequence: int) -> ProbeAcked | None:
         """Complete the open probe if this answers it through a relay."""
         return self._complete(target) if self._phase is Phase.INDIRECT and self._matches(target, sequence) else None
+
+    def nack_received(self, relay: NodeId, target: NodeId, sequence: int) -> None:
+        """Note that a relay of the open probe is well, though its target has not answered."""
+        if self._phase is Phase.INDIRECT and self._matches(target, sequence) and relay in self._nacks_missing:
+            self._nacks_missing.remove(relay)
 
     def send_failed(self, to: NodeId, tick: int) -> SendPing | None:
         """Probe a live peer that could not be reached: now if idle, else when the open probe ends."""
@@ -175,6 +188,10 @@ class ProbeCycle:
         for timer in self._timers.values():
             timer.started = tick
 
+    def _budget(self) -> int:
+        """Return how long each phase of a probe lasts now."""
+        return self._config.probe_timeout * self._health.multiplier
+
     def _matches(self, peer: NodeId, sequence: int) -> bool:
         return sequence == self._target_sequence and peer == self._target
 
@@ -182,23 +199,26 @@ class ProbeCycle:
         kind: ProbeKind = "direct" if self._phase is Phase.DIRECT else "indirect"
         self._timers.pop(peer, None)
         self._phase = Phase.IDLE
+        self._health.better()
         return ProbeAcked(peer, self._target_sequence, kind)
 
     def _ask_relays(self, actions: list[Action]) -> None:
         """End the direct phase. With no relay at all the probe still waits its second budget."""
         target, sequence = self._target, self._target_sequence
-        actions.append(ProbeTimedOut(target, sequence, "direct", self._config.probe_timeout))
+        actions.append(ProbeTimedOut(target, sequence, "direct", self._budget()))
         relays = [peer for peer in self._members.alive_members() if peer != target]
         count = len(relays)
         asked = [relays[(self._tick + step) % count] for step in range(min(self._config.indirect_probes, count))]
         actions.extend([SendPingReq(relay, target, sequence) for relay in asked])
+        self._nacks_missing = [] if self._config.lifeguard is None else asked
         self._phase = Phase.INDIRECT
         self._sent_at = self._tick
 
     def _fail(self, actions: list[Action], claims: Mapping[NodeId, int]) -> None:
         """End the indirect phase: suspect the target, and time the suspicion whatever its state."""
         target = self._target
-        actions.append(ProbeTimedOut(target, self._target_sequence, "indirect", self._config.probe_timeout))
+        actions.append(ProbeTimedOut(target, self._target_sequence, "indirect", self._budget()))
+        self._health.worse(2 if self._nacks_missing else 1)
         actions.append(SuspectPeer(target))
         if target not in self._timers:
             member = self._members.get(target)
@@ -207,8 +227,8 @@ class ProbeCycle:
         self._phase = Phase.IDLE
 
     def _expire_suspicions(self, actions: list[Action]) -> None:
-        limit = self._tick - self._config.suspicion_timeout
-        for peer in [peer for peer, timer in self._timers.items() if timer.started <= limit]:
+        lasting, tick = self._accusations.timeout, self._tick
+        for peer in [peer for peer, timer in self._timers.items() if tick - timer.started >= lasting(peer)]:
             del self._timers[peer]
             if self._members.declare_dead(peer):  # only if it is still Suspect
                 actions.append(DeclareDead(peer))
@@ -226,7 +246,7 @@ class ProbeCycle:
                     actions.append(self._probe(peer, self._tick))
                     return
         if self._tick >= self._next_probe:
-            self._next_probe = self._tick + self._config.probe_interval
+            self._next_probe = self._tick + self._config.probe_interval * self._health.multiplier
             target = self._next_target()
             if target is not None:
                 actions.append(self._probe(target, self._tick))

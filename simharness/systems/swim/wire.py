@@ -16,6 +16,7 @@ from simharness.systems.swim.members import STATE_NAMES, MemberState
 from simharness.systems.swim.messages import (
     Ack,
     IndirectAck,
+    IndirectNack,
     JoinRequest,
     JoinResponse,
     Message,
@@ -30,19 +31,20 @@ from simharness.systems.swim.messages import (
 
 TAGS: Final[dict[type, str]] = {
     kind: f"swactor_dist::{kind.__name__}"
-    for kind in (Ping, Ack, PingReq, IndirectAck, JoinRequest, JoinResponse, RegistryGossip, MetadataGossip)
+    for kind in (
+        *(Ping, Ack, PingReq, IndirectAck, IndirectNack),
+        *(JoinRequest, JoinResponse, RegistryGossip, MetadataGossip),
+    )
 }
 """Type tag by message class."""
 
 U64_MAX: Final = 2**64 - 1
 MAX_LOGICAL: Final = 2**62
 """Highest timestamp or generation of a name or of metadata that is believed."""
-ARRAY_BASE: Final = 4
-"""Bytes that a non-empty piggyback costs on top of the costs of its updates."""
+NACK_WANTED: Final = b',"nack":true'
+"""What a PingReq ends with that asks for a nack too; others have no such field."""
 
 _ZERO: Final = ord("0")
-_SMALL: Final = bytes(range(10))
-_BELOW_100: Final = bytes(range(100))
 _STATES: Final = {name: MemberState(priority) for priority, name in enumerate(STATE_NAMES)}
 
 
@@ -59,46 +61,18 @@ def frame_overhead(tag: str) -> int:
     return 4 + len(tag)
 
 
-# --- sizes, without encoding ----------------------------------------------------------------------------------------
-
-
-def nested_bytes(blob: bytes) -> int:
-    """Return the size of `blob` as a JSON array of decimal bytes."""
-    if not blob:
-        return 2
-    over_99, under_10 = len(blob.translate(None, _BELOW_100)), len(blob) - len(blob.translate(None, _SMALL))
-    return 3 * len(blob) + over_99 - under_10 + 1
-
-
-def nested_cost(text: bytes) -> int:
-    """Return what one update adds to a message: a list item inside a byte array, with its separator."""
-    return nested_bytes(text) + 2
-
-
-_PROBE_FIXED: Final = len(b'{"from":,"sequence":,"piggyback":}')
-_PING_REQ_FIXED: Final = len(b'{"from":,"target":,"sequence":,"piggyback":}')
-_INDIRECT_FIXED: Final = len(b'{"target":,"sequence":,"piggyback":}')
-
-
-def payload_size(message: Message) -> int:
-    """Return the payload length of `message`, the `size` of its diagnostics."""
-    if isinstance(message, (Ping, Ack)):
-        size = _PROBE_FIXED + len(id_json(message.sender))
-    elif isinstance(message, PingReq):
-        size = _PING_REQ_FIXED + len(id_json(message.sender)) + len(id_json(message.target))
-    elif isinstance(message, IndirectAck):
-        size = _INDIRECT_FIXED + len(id_json(message.target))
-    else:
-        return len(encode(message))
-    return size + len(str(message.sequence)) + nested_bytes(message.piggyback)
-
-
 # --- encoding -------------------------------------------------------------------------------------------------------
 
 
-def update_json(node: NodeId, state: MemberState, incarnation: int) -> bytes:
-    """Return one membership claim as JSON."""
-    return b'{"node_id":%b,"state":"%b","incarnation":%d}' % (id_json(node), STATE_NAMES[state].encode(), incarnation)
+def update_json(node: NodeId, state: MemberState, incarnation: int, accuser: NodeId | None = None) -> bytes:
+    """Return one membership claim as JSON. The accuser of a Suspect, in hex, is there only between nodes with Lifeguard."""
+    by = b"" if accuser is None else b',"accuser":"%b"' % accuser.hex().encode()
+    return b'{"node_id":%b,"state":"%b","incarnation":%d%b}' % (
+        id_json(node),
+        STATE_NAMES[state].encode(),
+        incarnation,
+        by,
+    )
 
 
 def pack_updates(texts: Sequence[bytes]) -> bytes:
@@ -155,11 +129,12 @@ def _probe(message: Any) -> bytes:
 
 
 def _ping_req(message: Any) -> bytes:
-    return b'{"from":%b,"target":%b,"sequence":%d,"piggyback":%b}' % (
+    return b'{"from":%b,"target":%b,"sequence":%d,"piggyback":%b%b}' % (
         id_json(message.sender),
         id_json(message.target),
         message.sequence,
         _byte_array(message.piggyback),
+        NACK_WANTED if message.nack else b"",
     )
 
 
@@ -168,6 +143,14 @@ def _indirect_ack(message: Any) -> bytes:
         id_json(message.target),
         message.sequence,
         _byte_array(message.piggyback),
+    )
+
+
+def _indirect_nack(message: Any) -> bytes:
+    return b'{"from":%b,"target":%b,"sequence":%d}' % (
+        id_json(message.sender),
+        id_json(message.target),
+        message.sequence,
     )
 
 
@@ -192,6 +175,7 @@ _ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
     Ack: _probe,
     PingReq: _ping_req,
     IndirectAck: _indirect_ack,
+    IndirectNack: _indirect_nack,
     JoinRequest: _join_request,
     JoinResponse: _join_response,
     RegistryGossip: _registry,
@@ -208,6 +192,7 @@ def encode(message: Message) -> bytes:
 
 _Byte = Annotated[int, msgspec.Meta(ge=0, le=255)]
 _Id = Annotated[list[_Byte], msgspec.Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
+_Hex = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -222,12 +207,19 @@ class _PingReqBody(msgspec.Struct, rename={"sender": "from"}):
     target: _Id
     sequence: _Natural
     piggyback: list[_Byte] = []
+    nack: bool = False
 
 
 class _IndirectBody(msgspec.Struct):
     target: _Id
     sequence: _Natural
     piggyback: list[_Byte] = []
+
+
+class _NackBody(msgspec.Struct, rename={"sender": "from"}):
+    sender: _Id
+    target: _Id
+    sequence: _Natural
 
 
 class _JoinRequestBody(msgspec.Struct, rename={"sender": "from"}):
@@ -238,6 +230,7 @@ class _RecordBody(msgspec.Struct):
     node_id: _Id
     state: Literal["Alive", "Suspect", "Dead"]
     incarnation: _Natural
+    accuser: _Hex | None = None
 
 
 class _JoinResponseBody(msgspec.Struct):
@@ -280,6 +273,7 @@ _decode_id = msgspec.json.Decoder(_Id).decode
 _decode_probe = msgspec.json.Decoder(_ProbeBody).decode
 _decode_ping_req = msgspec.json.Decoder(_PingReqBody).decode
 _decode_indirect = msgspec.json.Decoder(_IndirectBody).decode
+_decode_nack = msgspec.json.Decoder(_NackBody).decode
 _decode_join_request = msgspec.json.Decoder(_JoinRequestBody).decode
 _decode_join_response = msgspec.json.Decoder(_JoinResponseBody).decode
 _decode_registry = msgspec.json.Decoder(_RegistryBody).decode
@@ -360,13 +354,23 @@ def _read_ack(payload: bytes) -> Ack:
 
 def _read_ping_req(payload: bytes) -> PingReq:
     body = _decode_ping_req(payload)
-    sender, target = _id(body.sender), _id(body.target)
-    return PingReq(sender=sender, target=target, sequence=_u64(body.sequence), piggyback=bytes(body.piggyback))
+    return PingReq(
+        sender=_id(body.sender),
+        target=_id(body.target),
+        sequence=_u64(body.sequence),
+        piggyback=bytes(body.piggyback),
+        nack=body.nack,
+    )
 
 
 def _read_indirect_ack(payload: bytes) -> IndirectAck:
     body = _decode_indirect(payload)
     return IndirectAck(target=_id(body.target), sequence=_u64(body.sequence), piggyback=bytes(body.piggyback))
+
+
+def _read_nack(payload: bytes) -> IndirectNack:
+    body = _decode_nack(payload)
+    return IndirectNack(sender=_id(body.sender), target=_id(body.target), sequence=_u64(body.sequence))
 
 
 def _read_join_request(payload: bytes) -> JoinRequest:
@@ -392,6 +396,7 @@ _READERS: Final[dict[str, Callable[[bytes], Message]]] = {
     TAGS[Ack]: _read_ack,
     TAGS[PingReq]: _read_ping_req,
     TAGS[IndirectAck]: _read_indirect_ack,
+    TAGS[IndirectNack]: _read_nack,
     TAGS[JoinRequest]: _read_join_request,
     TAGS[JoinResponse]: _read_join_response,
     TAGS[RegistryGossip]: _read_registry,
@@ -415,10 +420,12 @@ def decode(tag: str, payload: bytes) -> Message:
 
 
 class Gossip(NamedTuple):
-    """A piggyback, read: the size of its membership part, and its three lists."""
+    """A piggyback, read: the size of its membership part, and its lists."""
 
     membership_bytes: int
-    updates: tuple[Record, ...]
+    updates: tuple[Record, ...] = ()
+    accusers: tuple[NodeId | None, ...] = ()
+    """Whose own probe stands behind each of the updates (Lifeguard), None where that is not told."""
     names: tuple[NameEntry, ...] = ()
     metadata: tuple[MetadataEntry, ...] = ()
 
@@ -434,14 +441,19 @@ def unpack(piggyback: bytes) -> Gossip:
             body = _decode_combined(piggyback)
             membership = bytes(body.membership)
             names, metadata = tuple(map(_name, body.registry)), tuple(map(_meta, body.metadata))
-            return Gossip(len(membership), _updates(membership), names, metadata)
-        return Gossip(len(piggyback), _updates(piggyback))
+            return Gossip(len(membership), *_updates(membership), names, metadata)
+        return Gossip(len(piggyback), *_updates(piggyback))
     except ValueError as error:
         raise WireError("piggyback", str(error)) from None
 
 
-def _updates(membership: bytes) -> tuple[Record, ...]:
-    return tuple(map(_record, _decode_updates(membership))) if membership else ()
+def _updates(membership: bytes) -> tuple[tuple[Record, ...], tuple[NodeId | None, ...]]:
+    bodies = _decode_updates(membership) if membership else []
+    return tuple(map(_record, bodies)), tuple(map(_accuser, bodies))
+
+
+def _accuser(body: _RecordBody) -> NodeId | None:
+    return None if body.accuser is None else NodeId(bytes.fromhex(body.accuser))
 
 
 def malformed_claim(record: Record) -> str | None:

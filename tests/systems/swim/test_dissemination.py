@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from simharness.systems.swim.dissemination import GossipQueue, transmit_budget
 from simharness.systems.swim.ids import node_id
 from simharness.systems.swim.members import MemberState
-from simharness.systems.swim.wire import nested_cost, pack_updates, unpack, update_json
+from simharness.systems.swim.sizes import nested_cost
+from simharness.systems.swim.wire import pack_updates, unpack, update_json
 
 ALIVE, SUSPECT, DEAD = MemberState
 B, C, D = map(node_id, "bcd")

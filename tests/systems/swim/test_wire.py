@@ -24,19 +24,16 @@ from simharness.systems.swim.messages import (
     Record,
     RegistryGossip,
 )
+from simharness.systems.swim.sizes import ARRAY_BASE, nested_bytes, nested_cost, payload_size
 from simharness.systems.swim.wire import (
-    ARRAY_BASE,
     TAGS,
     WireError,
     decode,
     encode,
     frame_overhead,
     malformed_claim,
-    nested_bytes,
-    nested_cost,
     pack_combined,
     pack_updates,
-    payload_size,
     unpack,
     update_json,
 )
