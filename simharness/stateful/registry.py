@@ -12,6 +12,7 @@ from simharness.stateful.spaces import Space
 _LIBRARY: Final = "simharness.stateful.library"
 
 PROPERTIES: Final[Mapping[str, str]] = {
+    "asymmetric_loss": f"{_LIBRARY}.relayed:AsymmetricLoss",
     "convergence": f"{_LIBRARY}.clusters:Convergence",
     "demand_served": f"{_LIBRARY}.probes:DemandServed",
     "detection_time": f"{_LIBRARY}.deaths:DetectionTime",
@@ -26,7 +27,10 @@ PROPERTIES: Final[Mapping[str, str]] = {
     "partition_heal": f"{_LIBRARY}.returns:PartitionHeal",
     "pause_excused": f"{_LIBRARY}.returns:PauseExcused",
     "probes_join": f"{_LIBRARY}.probes:ProbesJoin",
+    "relay_conn_drop": f"{_LIBRARY}.relayed:RelayConnDrop",
+    "relay_hol": f"{_LIBRARY}.relayed:RelayHol",
     "restart_rejoin": f"{_LIBRARY}.returns:RestartRejoin",
+    "stage_death": f"{_LIBRARY}.stages:StageDeath",
     "suspicion_timers": f"{_LIBRARY}.probes:SuspicionTimers",
 }
 """Library property -> its machine."""
