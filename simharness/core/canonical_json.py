@@ -36,12 +36,16 @@ def is_integral(parsed: Any) -> bool:
 
     It is JSON by construction and its integers fit 64 bits, so only a float can be in the way; `unwritable` says where.
     """
-    items = parsed.values() if type(parsed) is dict else parsed
-    if _SCALARS.issuperset(map(type, items)):
-        return True
-    return all(
-        (kind := type(item)) in _SCALARS or ((kind is dict or kind is list) and is_integral(item)) for item in items
-    )
+    for item in parsed.values() if type(parsed) is dict else parsed:
+        kind = type(item)
+        if kind in _SCALARS:
+            continue
+        if kind is not dict and kind is not list:
+            return False
+        flat = _SCALARS.issuperset(map(type, item.values() if kind is dict else item))
+        if not flat and not is_integral(item):
+            return False
+    return True
 
 
 def unwritable(value: Any) -> str | None:
