@@ -97,12 +97,22 @@ def excess(times: Times, seed: int) -> set[str]:
     return violated(scenario_of(times, (*one, *other), seed)) - alone
 
 
+FILED: Final = {f"a{place}" for place, claim in enumerate(claims(0)) if isinstance(claim, NoDeadWhenProbesOk)}
+"""The compound bug that stands as `scenarios/battery/f_compound/buried_by_rumour.toml`: a Dead rumour is believed unverified."""
+
+
 @settings(max_examples=20)
 @given(times=TIMES, seed=seeds())
 def test_two_faults_violate_no_more_than_each_alone(times: Times, seed: int) -> None:
-    """Family F over overlap, order and length: what the compound violates is within the union of its parts."""
+    """Family F over overlap, order and length: what the compound violates is within the union of its parts, or filed."""
     both = scenario_of(times, (*partition(times), *conn_down(times)), seed)
-    assert excess(times, seed) == set(), emit(both)
+    assert excess(times, seed) <= FILED, emit(both)
+
+
+def test_the_filed_compound_bug_is_still_there() -> None:
+    """What the property lets pass happens: once it does not, the exception above goes."""
+    times = {"cut_s": 12, "cut_length_s": 20, "down_s": 18, "down_length_s": 18}
+    assert excess(times, 29) & FILED
 
 
 def test_a_compound_bug_is_found() -> None:

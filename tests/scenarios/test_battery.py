@@ -323,6 +323,17 @@ def test_f_a_compound_bug_is_told_from_the_union_of_parts() -> None:
     assert failed(verdicts(f"{F}/erased_names.toml")) == ["name_resolves_within"]
 
 
+def test_f_a_compound_bug_of_the_source_as_it_is() -> None:
+    """buried_by_rumour.toml: a Dead rumour is believed at once, so who was isolated buries the living; no part does that alone."""
+    name = f"{F}/buried_by_rumour.toml"
+    scenario = declared(name)
+    assert failed(verdicts(name)) == ["no_dead_when_probes_ok"]
+    connection = tuple(m for m in scenario.mutations if isinstance(m, RelayPeerConnDown))
+    partition = tuple(m for m in scenario.mutations if not isinstance(m, RelayPeerConnDown))
+    for part in (partition, connection):
+        assert failed(play(msgspec.structs.replace(scenario, mutations=part), KINDS).verdicts()) == []
+
+
 def test_f_a_bug_of_a_part_is_no_compound_bug() -> None:
     """A timeout below the round trip makes the parts flap by themselves: the compound violates something, and no more than they."""
     assert violated(f"{F}/central.toml", **HASTY)
