@@ -248,7 +248,10 @@ def _cut_short(item: pytest.Item, ledger: sessions.Ledger) -> Iterator[tuple[str
     """Yield a section if a limit of Hypothesis ended the shrinking: another machine may end it elsewhere."""
     for line in getattr(item, "hypothesis_statistics", "").splitlines():
         if ledger.failures and "Stopped because" in line and ("shrunk" in line or "shrinking" in line):
-            yield "simharness", f"shrinking did not end by itself:{line.partition('Stopped')[2].removeprefix(' because')}"
+            yield (
+                "simharness",
+                f"shrinking did not end by itself:{line.partition('Stopped')[2].removeprefix(' because')}",
+            )
 
 
 def required_counters(machine: type[SimulationMachine]) -> tuple[str, ...]:
