@@ -1,6 +1,6 @@
 """The form and the order of verdicts (§10.2), on a run that gives all three outcomes."""
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -10,6 +10,9 @@ from simharness.core import canonical_json
 from simharness.hosts.kinds import Kinds
 from simharness.run import run_to_bundle
 from simharness.scenario.loader import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SCENARIO = """
 name = "three-outcomes"

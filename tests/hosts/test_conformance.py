@@ -12,6 +12,8 @@ from simharness.hosts.parity_stub import KIND as PARITY_STUB
 from simharness.stateful.conformance import HostKindConformance
 
 
+@pytest.mark.spec("§6.4", "Codec is invertible (every kind)")
+@pytest.mark.spec("§6.4", "Host determinism (every kind)")
 class TestEcho(HostKindConformance):
     kind = ECHO
 
