@@ -8,7 +8,6 @@ import orjson
 from simharness.core.units import U64_MAX
 
 _PLAIN: Final = frozenset({str, bool, type(None)})
-_SCALARS: Final = _PLAIN | {int}
 _LEAST: Final = -(2**63)
 
 
@@ -29,23 +28,6 @@ def parse(data: bytes | str) -> Any:
         ValueError: If `data` is not JSON.
     """
     return orjson.loads(data)
-
-
-def is_integral(parsed: Any) -> bool:
-    """Tell whether an object or array that `parse` returned may enter a bundle.
-
-    It is JSON by construction and its integers fit 64 bits, so only a float can be in the way; `unwritable` says where.
-    """
-    for item in parsed.values() if type(parsed) is dict else parsed:
-        kind = type(item)
-        if kind in _SCALARS:
-            continue
-        if kind is not dict and kind is not list:
-            return False
-        flat = _SCALARS.issuperset(map(type, item.values() if kind is dict else item))
-        if not flat and not is_integral(item):
-            return False
-    return True
 
 
 def unwritable(value: Any) -> str | None:

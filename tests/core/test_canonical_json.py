@@ -78,18 +78,3 @@ def test_what_is_not_json_is_a_value_error(data: bytes | str) -> None:
     """`parse` has one kind of error."""
     with pytest.raises(ValueError, match=r"."):
         canonical_json.parse(data)
-
-
-@given(
-    value=st.one_of(
-        st.lists(
-            st.recursive(LEAVES | st.floats(), lambda inner: st.lists(inner, max_size=3), max_leaves=6), max_size=4
-        ),
-        st.dictionaries(st.text(max_size=2), st.one_of(VALUES, st.floats(0, 1)), max_size=4),
-    )
-)
-def test_the_short_check_of_parsed_json_agrees_with_the_long_one(value: Any) -> None:
-    """`is_integral` says yes exactly where `unwritable` finds nothing; an integer beyond 64 bits comes back as a float."""
-    parsed = canonical_json.parse(canonical_json.compact(value))
-    assert canonical_json.is_integral(parsed) == (canonical_json.unwritable(parsed) is None)
-    assert not canonical_json.is_integral(canonical_json.parse(b'{"a": [18446744073709551616]}'))
