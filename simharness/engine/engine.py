@@ -189,7 +189,7 @@ class Engine(HostCalls):
         now_ns, dispatches = self._now_ns, self._dispatches
         # The number of the dispatch that is one too many, as long as the clock does not move (ruling E20).
         most, budget = self._max_same_instant + 1, NEVER if self._max_dispatches is None else self._max_dispatches
-        stop_at = min(self._before_this_instant + most, budget)
+        stop_at = self._before_this_instant + most
         while heap:
             entry = heap[0]
             at_ns = entry[0]
@@ -199,9 +199,9 @@ class Engine(HostCalls):
             if at_ns != now_ns:
                 self._now_ns = now_ns = at_ns
                 self._before_this_instant = dispatches
-                stop_at = min(budget, dispatches + most)
+                stop_at = dispatches + most
             self._dispatches = dispatches = dispatches + 1
-            if dispatches == stop_at:
+            if dispatches >= stop_at or dispatches == budget:
                 self._runaway(entry)
             operation = entry[2]
             if operation == DELIVER:
