@@ -98,7 +98,7 @@ def test_out_never_destroys_what_is_no_bundle(simharness: Terminal, what: str) -
 
 
 def test_out_is_checked_for_every_file_before_any_runs(simharness: Terminal) -> None:
-    """The second place being taken stops the first run too."""
+    """The second place being taken stops the first run too (ruling C3)."""
     files = [simharness.write("one.toml"), simharness.write("two.toml")]
     simharness.directory.joinpath("out", "two").mkdir(parents=True)
     simharness.directory.joinpath("out", "two", "mine.txt").write_text("mine")
@@ -150,7 +150,7 @@ def test_a_read_only_directory(simharness: Terminal) -> None:
 def test_an_unknown_profile_or_defect_is_named_with_the_choice(
     simharness: Terminal, option: str, value: str, choices: tuple[str, ...]
 ) -> None:
-    """One problem on the option, however many peers there are, with every name that would do."""
+    """One problem on the option, however many peers there are, with every name that would do (ruling C4)."""
     said = simharness("run", simharness.write("x.toml", SWIM, SWIM.replace('"s"', '"t"')), option, value)
     lines = said.err.splitlines()
     assert said.code == 2
@@ -160,7 +160,7 @@ def test_an_unknown_profile_or_defect_is_named_with_the_choice(
 
 
 def test_an_option_that_nothing_takes_is_refused(simharness: Terminal) -> None:
-    """A SWIM option on files without a swim peer would be ignored without a word."""
+    """A SWIM option on files without a swim peer would be ignored without a word (ruling C4)."""
     said = simharness("run", simharness.write("x.toml"), "--swim-profile", "deployed", "--out", "x")
     assert said.code == 2
     assert "field: --swim-profile\nrule: no scenario file here has a swim peer" in said.err
@@ -168,7 +168,7 @@ def test_an_option_that_nothing_takes_is_refused(simharness: Terminal) -> None:
 
 
 def test_two_files_with_one_place_are_refused(simharness: Terminal) -> None:
-    """The same file twice would write one bundle over the other."""
+    """The same file twice would write one bundle over the other (ruling C3)."""
     file = simharness.write("x.toml")
     said = simharness("run", file, file, "--out", "out")
     assert said.code == 2
@@ -177,7 +177,7 @@ def test_two_files_with_one_place_are_refused(simharness: Terminal) -> None:
 
 
 def test_names_of_any_bytes(simharness: Terminal) -> None:
-    """A file name that is no UTF-8 is escaped in text, in JSON and in the manifest; it stops nothing."""
+    """A file name that is no UTF-8 is escaped in text, in JSON and in the manifest; it stops nothing (rulings C3, C5)."""
     strange = simharness.directory.joinpath(os.fsdecode(b"x\xff\n.toml"))
     strange.write_text(simharness.directory.joinpath(simharness.write("x.toml")).read_text())
     said = simharness("run", strange.name, "--json")

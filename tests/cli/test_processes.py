@@ -55,7 +55,7 @@ def test_an_old_bundle_outlives_a_killed_run(simharness: Terminal) -> None:
 
 @pytest.mark.parametrize("more", [(), ("--keep-partial",)])
 def test_an_interrupted_run_exits_with_130(simharness: Terminal, more: tuple[str, ...]) -> None:
-    """Ctrl-C is one word, no traceback and no leftovers; with `--keep-partial` what was written is kept."""
+    """Ctrl-C is one word, no traceback and no leftovers; with `--keep-partial` what was written is kept (ruling C6)."""
     simharness.write("long.toml", duration_ns=ENDLESS_NS)
     process = _start_and_wait(simharness.directory, "run", "long.toml", "--out", "x", *more)
     process.send_signal(signal.SIGINT)
@@ -68,7 +68,7 @@ def test_an_interrupted_run_exits_with_130(simharness: Terminal, more: tuple[str
 
 
 def test_a_reader_that_is_gone_is_no_error(simharness: Terminal) -> None:
-    """Output into a closed pipe ends the command quietly, as in `simharness check ... | head -0`."""
+    """Output into a closed pipe ends the command quietly, as in `simharness check ... | head -0` (ruling C6)."""
     file = simharness.write("x.toml")
     reader, writer = os.pipe()
     os.close(reader)
@@ -85,7 +85,7 @@ def test_a_reader_that_is_gone_is_no_error(simharness: Terminal) -> None:
 
 
 def test_a_terminal_without_unicode(simharness: Terminal) -> None:
-    """In an ASCII locale a name outside it is escaped on the terminal, and the bundle has the same bytes."""
+    """In an ASCII locale a name outside it is escaped on the terminal, and the bundle has the same bytes (ruling C5)."""
     simharness.write("x.toml", HOLDS)
     simharness.directory.joinpath("x.toml").rename(simharness.directory.joinpath("\u00e9\U0001f300.toml"))
     plain = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
