@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 
-from tests.benchmarks import engine, network, processes, swim
+from tests.benchmarks import engine, lifeguard, network, processes, swim
 from tests.benchmarks.measuring import Row, Scale
 
 BENCHMARKS: dict[str, Callable[[Scale], list[Row]]] = {
@@ -12,6 +12,7 @@ BENCHMARKS: dict[str, Callable[[Scale], list[Row]]] = {
     "growth": engine.growth,
     "network": network.sends,
     "swim": swim.node_seconds,
+    "lifeguard": lifeguard.lifeguard,
     "check": processes.check,
     "run": processes.run,
     "mesh": processes.large_mesh,

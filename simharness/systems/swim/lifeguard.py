@@ -36,7 +36,9 @@ class Health:
     def __init__(self, lifeguard: Lifeguard | None) -> None:
         self._most = 0 if lifeguard is None else lifeguard.max_health_score
         self.score = 0
-        """0 is well; one up for every failed probe, missed nack and refutation, one down for every answered probe."""
+        """0 is well. One down for every answered probe, one up for every refutation and for every nack that a failed probe
+        misses; relays that all send theirs show that the node is not to blame. One up for a failed probe without relays.
+        """
 
     @property
     def multiplier(self) -> int:
@@ -48,7 +50,7 @@ class Health:
         self.score = max(0, self.score - 1)
 
     def worse(self, by: int = 1) -> None:
-        """Note a failed probe, a missed nack or a refutation."""
+        """Note a refutation, or what a failed probe says about the node."""
         self.score = min(self._most, self.score + by)
 
 

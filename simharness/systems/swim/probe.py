@@ -77,7 +77,6 @@ class ProbeCycle:
         "_health",
         "_index",
         "_members",
-        "_nacks_missing",
         "_next_probe",
         "_next_reprobe",
         "_order",
@@ -85,6 +84,7 @@ class ProbeCycle:
         "_reprobe_index",
         "_sent_at",
         "_sequence",
+        "_silent",
         "_target",
         "_target_sequence",
         "_tick",
@@ -96,7 +96,7 @@ class ProbeCycle:
         self._members = members
         self._health = health
         self._accusations = accusations
-        self._nacks_missing: list[NodeId] = []  # relays of the open probe that have said nothing
+        self._silent: list[NodeId] = []  # who would have said something in the indirect phase if this node were well
         self._tick = 0
         self._sequence = 0
         self._phase = Phase.IDLE
@@ -154,8 +154,8 @@ class ProbeCycle:
 
     def nack_received(self, relay: NodeId, target: NodeId, sequence: int) -> None:
         """Note that a relay of the open probe is well, though its target has not answered."""
-        if self._phase is Phase.INDIRECT and self._matches(target, sequence) and relay in self._nacks_missing:
-            self._nacks_missing.remove(relay)
+        if self._phase is Phase.INDIRECT and self._matches(target, sequence) and relay in self._silent:
+            self._silent.remove(relay)
 
     def send_failed(self, to: NodeId, tick: int) -> SendPing | None:
         """Probe a live peer that could not be reached: now if idle, else when the open probe ends."""
@@ -210,7 +210,7 @@ class ProbeCycle:
         count = len(relays)
         asked = [relays[(self._tick + step) % count] for step in range(min(self._config.indirect_probes, count))]
         actions.extend([SendPingReq(relay, target, sequence) for relay in asked])
-        self._nacks_missing = [] if self._config.lifeguard is None else asked
+        self._silent = asked or [target]  # with nobody to ask, the target's own silence has to do
         self._phase = Phase.INDIRECT
         self._sent_at = self._tick
 
@@ -218,7 +218,7 @@ class ProbeCycle:
         """End the indirect phase: suspect the target, and time the suspicion whatever its state."""
         target = self._target
         actions.append(ProbeTimedOut(target, self._target_sequence, "indirect", self._budget()))
-        self._health.worse(2 if self._nacks_missing else 1)
+        self._health.worse(len(self._silent))
         actions.append(SuspectPeer(target))
         if target not in self._timers:
             member = self._members.get(target)

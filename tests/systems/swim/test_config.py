@@ -14,6 +14,7 @@ from simharness.systems.swim.config import (
     MAX_INCARNATION,
     PROFILES,
     Defect,
+    Lifeguard,
     config_from,
     resolve,
 )
@@ -151,7 +152,29 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"profile": 1}, "profile"),
     ({"defects": ["B1"]}, "defects[0]"),
     ({"defects": "REFUTE_STALE_CLAIM"}, "defects"),
+    ({"lifeguard": 1}, "lifeguard"),
+    ({"lifeguard": "on"}, "lifeguard"),
+    ({"lifeguard": {"max_score": 8}}, "lifeguard.max_score"),
+    ({"lifeguard": {"max_health_score": 65}}, "lifeguard.max_health_score"),
+    ({"lifeguard": {"max_health_score": True}}, "lifeguard.max_health_score"),
+    ({"lifeguard": {"max_suspicion_factor": 0}}, "lifeguard.max_suspicion_factor"),
+    ({"lifeguard": {"confirmations": -1}}, "lifeguard.confirmations"),
+    ({"lifeguard": True, "max_message_bytes": 1_299}, "max_message_bytes"),
 ]
+
+
+def test_the_forms_of_lifeguard() -> None:
+    """F4: absent or false is off and leaves no field; true is the table of all defaults, which resolves to itself."""
+    assert "lifeguard" not in (check(GOOD)[0] or {})
+    assert "lifeguard" not in (check({**GOOD, "lifeguard": False})[0] or {})
+    full = {"max_health_score": 8, "max_suspicion_factor": 6, "confirmations": 3}
+    for form, expected in ((True, full), ({}, full), ({"confirmations": 5}, full | {"confirmations": 5})):
+        resolved, complaints = check({**GOOD, "lifeguard": form, "max_message_bytes": 1_300})
+        assert complaints == []
+        assert resolved is not None
+        assert resolved["lifeguard"] == expected
+        assert config_from(resolved, TICK).lifeguard == Lifeguard(**expected)
+    assert config_from(check(GOOD)[0] or {}, TICK).lifeguard is None
 
 
 @pytest.mark.parametrize(
@@ -198,6 +221,7 @@ TABLES = st.fixed_dictionaries(
         "profile": st.sampled_from(["current", "deployed"]),
         "defects": st.lists(st.sampled_from([defect.value for defect in Defect]), unique=True, max_size=3),
         "leave_at_ns": TICKS.map(lambda ticks: ticks * TICK),
+        "lifeguard": st.sampled_from([True, False, {}, {"max_health_score": 0}, {"confirmations": 16}]),
     },
 )
 

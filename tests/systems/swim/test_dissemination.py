@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simharness.systems.swim.dissemination import GossipQueue, transmit_budget
-from simharness.systems.swim.ids import node_id
+from simharness.systems.swim.ids import NodeId, node_id
 from simharness.systems.swim.members import MemberState
 from simharness.systems.swim.sizes import nested_cost
 from simharness.systems.swim.wire import pack_updates, unpack, update_json
@@ -92,3 +92,48 @@ def test_one_entry_a_node_within_limit_and_room(
     everything = [*taken, *queue.take(8)]
     found = {update.node: (update.incarnation, update.state) for update in unpack(pack_updates(everything)).updates}
     assert found == best
+
+
+def test_further_accusations_stand_beside_the_first() -> None:
+    """F2: one entry an accuser, each with its own budget; the same one twice, or one without a name, adds nothing."""
+    queue = GossipQueue(3)
+    for accuser in (C, D, C, D, None):
+        queue.enqueue(B, SUSPECT, 1, 2, accuser)
+    texts = [update_json(B, SUSPECT, 1, accuser) for accuser in (C, D)]
+    assert queue.take(8) == texts
+    assert queue.take(8, first=(B,)) == texts[:1]  # the accused hears of it once a message
+    assert queue.take(8) == texts
+    assert queue.take(8) == texts[1:]  # the first is spent, the other has its turn
+    assert queue.take(8) == []
+    queue.enqueue(B, SUSPECT, 1, 2, C)
+    assert queue.take(8) == texts[:1]
+
+
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from([B, C]), st.sampled_from(MemberState), st.integers(0, 2), st.sampled_from([None, B, C, D])
+        ),
+        max_size=20,
+    ),
+    takes=st.lists(st.integers(0, 4), max_size=4),
+)
+def test_no_claim_below_another_about_the_same_node(
+    steps: list[tuple[NodeId, MemberState, int, NodeId | None]], takes: list[int]
+) -> None:
+    """Whatever is enqueued, everything queued about one node says the same of it, and never twice in one name."""
+    queue = GossipQueue(2)
+    for number, (node, state, incarnation, accuser) in enumerate(steps):
+        queue.enqueue(node, state, incarnation, 2, accuser if state is SUSPECT else None)
+        if number < len(takes):
+            queue.take(takes[number])
+        gossip = list(queue._order)
+        for about in (B, C):
+            held = [(entry.incarnation, entry.state) for entry in gossip if entry.node == about]
+            assert len(set(held)) <= 1
+            names = [entry.accuser for entry in gossip if entry.node == about]
+            assert len(names) == len(set(names))
+    while queue.take(8):
+        pass
+    assert len(queue) == 0
+    assert queue._seconds == queue._entries == {}

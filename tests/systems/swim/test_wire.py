@@ -8,11 +8,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from simharness.systems.swim.ids import NodeId
+from simharness.systems.swim.config import MIN_LIFEGUARD_BYTES
+from simharness.systems.swim.ids import NodeId, id_json
 from simharness.systems.swim.members import STATE_NAMES, MemberState
 from simharness.systems.swim.messages import (
     Ack,
     IndirectAck,
+    IndirectNack,
     JoinRequest,
     JoinResponse,
     Message,
@@ -83,6 +85,31 @@ def test_frame_overheads() -> None:
     assert found == [22, 21, 25, 29, 29, 30]
 
 
+def test_what_lifeguard_adds_to_the_wire() -> None:
+    """F4: a field at the end of a PingReq, one at the end of a claim, one kind; plain messages are what they were."""
+    plain = encode(PingReq(sender=same(3), target=same(4), sequence=44))
+    assert encode(PingReq(sender=same(3), target=same(4), sequence=44, nack=True)) == plain[:-1] + b',"nack":true}'
+    claim = update_json(same(2), SUSPECT, 2)
+    assert update_json(same(2), SUSPECT, 2, same(9)) == claim[:-1] + b',"accuser":"' + b"09" * 32 + b'"}'
+    nack = IndirectNack(sender=same(1), target=same(2), sequence=7)
+    assert TAGS[IndirectNack] == "swactor_dist::IndirectNack"
+    assert encode(nack) == b'{"from":%b,"target":%b,"sequence":7}' % (id_json(same(1)), id_json(same(2)))
+    gossip = unpack(pack_updates([claim, update_json(same(2), SUSPECT, 2, same(9))]))
+    assert gossip.updates == (Record(same(2), SUSPECT, 2),) * 2
+    assert gossip.accusers == (None, same(9))
+    for wrong in (b'"09"', b"9", b'"' + b"0G" * 32 + b'"'):
+        with pytest.raises(WireError):
+            unpack(b"[" + claim[:-1] + b',"accuser":' + wrong + b"}]")
+
+
+def test_the_smallest_cap_with_lifeguard_fits_any_accusation() -> None:
+    """F4: the largest PingReq with one claim of the largest size is no larger than the least cap."""
+    most = NodeId(bytes([255]) * 32)
+    text = update_json(most, SUSPECT, 2**63 - 2, NodeId(b"\xff" * 32))
+    request = PingReq(sender=most, target=most, sequence=2**64 - 1, piggyback=pack_updates([text]), nack=True)
+    assert 1_000 < payload_size(request) <= MIN_LIFEGUARD_BYTES
+
+
 IDS = st.binary(min_size=32, max_size=32).map(NodeId)
 U64 = st.integers(0, 2**64 - 1)
 BLOBS = st.binary(max_size=60)
@@ -94,7 +121,8 @@ TOLD = st.builds(MetadataEntry, IDS, st.none() | TEXTS, st.none() | TEXTS, LOGIC
 MESSAGES: st.SearchStrategy[Message] = st.one_of(
     st.builds(Ping, sender=IDS, sequence=U64, piggyback=BLOBS),
     st.builds(Ack, sender=IDS, sequence=U64, piggyback=BLOBS),
-    st.builds(PingReq, sender=IDS, target=IDS, sequence=U64, piggyback=BLOBS),
+    st.builds(PingReq, sender=IDS, target=IDS, sequence=U64, piggyback=BLOBS, nack=st.booleans()),
+    st.builds(IndirectNack, sender=IDS, target=IDS, sequence=U64),
     st.builds(IndirectAck, target=IDS, sequence=U64, piggyback=BLOBS),
     st.builds(JoinRequest, sender=IDS),
     st.builds(JoinResponse, members=st.lists(RECORDS, max_size=4).map(tuple)),
@@ -115,6 +143,8 @@ def plain(message: Any) -> dict[str, Any]:
         if hasattr(message, source):
             value = getattr(message, source)
             fields[target] = list(value) if isinstance(value, bytes) else value
+    if isinstance(message, PingReq) and message.nack:
+        fields["nack"] = True
     if isinstance(message, JoinResponse):
         fields["members"] = [
             {"node_id": list(node), "state": STATE_NAMES[state], "incarnation": incarnation}
