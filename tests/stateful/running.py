@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from hypothesis import seed as with_seed
@@ -27,12 +28,18 @@ def explore(machine, *, profile=DEV, **options) -> tuple[Ledger, PropertyFailedE
         return own.ledger(machine.name), None
 
 
+def pytest_command(*args: str) -> list[str]:
+    """Return the command line of a pytest session with the plugin, which an installed package brings by itself."""
+    installed = bool(entry_points(group="pytest11", name="simharness"))
+    named = () if installed else ("-p", "simharness.stateful.plugin")
+    return [sys.executable, "-m", "pytest", *named, "-p", "no:cacheprovider", *args]
+
+
 def run_pytest(project: Path, *args: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run pytest in a project that knows the package and nothing of this repository's conftest."""
-    command = [sys.executable, "-m", "pytest", "-p", "simharness.stateful.plugin", "-p", "no:cacheprovider", *args]
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "HYPOTHESIS"))}
     return subprocess.run(
-        command,
+        pytest_command(*args),
         cwd=project,
         env={**clean, "PYTHONPATH": str(REPO), **(env or {})},
         capture_output=True,

@@ -4,7 +4,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 import time
 from types import SimpleNamespace
 
@@ -13,7 +12,7 @@ import pytest
 from simharness.stateful import plugin
 from simharness.stateful.everything import import_everything
 from simharness.stateful.session import Ledger
-from tests.stateful.running import REPO, STREAM_PROPERTY, project, run_pytest
+from tests.stateful.running import REPO, STREAM_PROPERTY, project, pytest_command, run_pytest
 
 HEADER = "# x\n#\n# reproduces: nothing\n# expected: {}\n# extends: none\n\n"
 SCENARIO = """
@@ -277,7 +276,7 @@ def test_an_interrupted_session_leaves_nothing_half_written(tmp_path, how):
     """Ctrl-C and SIGTERM: the folder that was finished stays whole, the one being written is gone, no temporary file is left."""
     place = project(tmp_path, test_slow=SLOW.format(property=STREAM_PROPERTY))
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-p", "simharness.stateful.plugin", "-p", "no:cacheprovider", "-s", "-q"],
+        pytest_command("-s", "-q"),
         cwd=place,
         env={"PYTHONPATH": str(REPO), "PATH": "/usr/bin:/bin"},
         stdout=subprocess.PIPE,
