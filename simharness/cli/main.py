@@ -7,7 +7,7 @@ that it does not use.
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Final, NoReturn
@@ -111,9 +111,26 @@ def parser() -> argparse.ArgumentParser:
     knobs.add_argument("--defect", metavar="NAME", action="append", default=[], help="only this one, repeatable")
     knobs.add_argument("--out", metavar="DIR", default=".simharness/knobs", help="where scenario files go")
 
+    _add_forms(command)
+
     watch = command("watch", "run a scenario or a property again whenever a source file changes")
     watch.add_argument("target", metavar="TARGET", help="scenario file, or pytest id of a property")
     return root
+
+
+def _add_forms(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
+    """Add the commands that write a run in another form."""
+    export = command("export", "write a bundle in the layout of production's collector")
+    export.add_argument("bundle", metavar="BUNDLE", help="bundle directory")
+    export.add_argument("--to", required=True, choices=["production"], help="which form")
+    export.add_argument("--out", required=True, metavar="FILE", help="archive to write, .tar.gz")
+
+    render = command("render", "write summary.md, reachability.tsv and timeline-*.tsv of a run")
+    render.add_argument("source", metavar="SOURCE", help="bundle directory, production archive, or an unpacked one")
+    render.add_argument("--out", required=True, metavar="DIR", help="directory to write")
+    render.add_argument(
+        "--node", metavar="LABEL", action="append", default=[], help="timelines of these nodes only, repeatable"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
