@@ -125,7 +125,7 @@ class Archive:
         for index, record in enumerate(records):
             fault = fault_of(record)
             if fault is not None:
-                field, _, rule = fault.rpartition(": ")
+                field, rule = fault
                 self._store.refuse(path, f"[{index}].{field}".rstrip("."), rule)
         return records
 
@@ -135,7 +135,7 @@ class Archive:
             self._store.refuse(path, "(root)", "must be an object")
         fault = identity_fault(document.get("identity"))
         if fault is not None:
-            self._store.refuse(path, "identity", fault)
+            self._store.refuse(path, f"identity.{fault[0]}".rstrip("."), fault[1])
         for field in ("wall_ms", "monotonic_seq"):
             if not is_u64(document.get(field)):
                 self._store.refuse(path, field, "must be an unsigned 64-bit integer")
@@ -150,7 +150,7 @@ class Archive:
         try:
             from_body(body, self.names)
         except ValueError as error:
-            field, _, rule = str(error).rpartition(": ")
+            field, _, rule = str(error).partition(": ")
             self._store.refuse(path, field, rule)
         return document
 

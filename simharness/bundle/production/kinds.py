@@ -173,12 +173,15 @@ SHARED: Final[Mapping[str, tuple[SharedField, ...]]] = {
 """The types that our events have too, field by field. The three on connections have another shape there (`translate`)."""
 
 
-def fault_of(record: Any) -> str | None:
-    """Return what is wrong with an event record, or None. An unknown type is not wrong, and neither is an unknown field."""
+def fault_of(record: Any) -> tuple[str, str] | None:
+    """Return what is wrong with an event record, as field (empty for the whole) and rule, or None.
+
+    An unknown type is not wrong, and neither is an unknown field.
+    """
     if type(record) is not dict:
-        return "must be an object"
+        return "", "must be an object"
     for fields in (ENVELOPE, TYPES.get(record.get("type", ""), {}) if type(record.get("type")) is str else {}):
         for name, form in fields.items():
             if not form.accepts(record.get(name)):
-                return f"{name}: must be {form.what}" if name in record else f"{name}: missing"
+                return name, f"must be {form.what}" if name in record else "missing"
     return None

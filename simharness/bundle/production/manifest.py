@@ -74,17 +74,17 @@ def read_json(store: Store, path: str) -> Any:
         store.refuse(path, "(root)", f"not JSON: {error}")
 
 
-def identity_fault(identity: Any) -> str | None:
-    """Return what is wrong with an identity, or None."""
+def identity_fault(identity: Any) -> tuple[str, str] | None:
+    """Return what is wrong with an identity, as field (empty for the whole) and rule, or None."""
     if not isinstance(identity, dict):
-        return "must be an object"
+        return "", "must be an object"
     for field, form in _REQUIRED.items():
         value = identity.get(field)
         good = is_u64(value) if "integer" in form else type(value) is str
         if field == "node_id_hex":
             good = is_hex_id(value)
         if not good:
-            return f"{field}: must be {form}"
+            return field, f"must be {form}"
     return None
 
 
@@ -131,8 +131,7 @@ def _completed(store: Store, node: Node, paths: dict[str, None], *, simulated: b
         identity = read_json(store, boot)
         fault = identity_fault(identity)
         if fault is not None:
-            field, _, rule = fault.rpartition(": ")
-            store.refuse(boot, field or "(root)", rule)
+            store.refuse(boot, fault[0] or "(root)", fault[1])
         key = node.node_id or bytes.fromhex(identity["node_id_hex"])
         role = node.role or identity["role"]
         node = node._replace(identity=identity, node_id=key, role=role, name=host_of(identity, key) or node.label)
