@@ -288,6 +288,29 @@ def test_the_same_bytes_whenever_and_wherever(relayed: Path, tmp_path: Path) -> 
         assert out.read_bytes() == wanted
 
 
+def test_a_record_of_the_same_instant_counts_before_a_snapshot(tmp_path: Path) -> None:
+    """A bundle keeps no order between the two, so what happened at that instant is told."""
+    sent = said(1, 1, "a", "swim", "MessageSent", peer="stage-0", message_kind="k", size=1)
+    shots = [SnapshotRecord(at_ns, 2, "a", "swim", b"{}") for at_ns in (MS + 6, MS + 7)]
+    capture = open_bundle(write_bundle(tmp_path / "out", [sent, *shots]))
+    counts = [
+        (shot.document["monotonic_seq"], len(shot.document["body"]["reachability"])) for shot in capture.snapshots()
+    ]
+    assert counts == [(0, 0), (2, 1)]
+
+
+def test_a_stage_that_came_back_ends_anew(tmp_path: Path) -> None:
+    """Why its first instance ended is not why its last one did."""
+    records = [
+        said(1, 1, "stage-0", "stage", "worker_exited", reason="oom", status_code=None, signal=9),
+        said(1, 2, "stage-1", "stage", "worker_exited", reason="oom", status_code=None, signal=9),
+        MutationRecord(2 * MS, 3, 0, PeerResurrect(at_ns=2 * MS, peer="stage-0", preserve_state=False)),
+    ]
+    nodes = {node.label: node for node in open_bundle(write_bundle(tmp_path / "out", records)).nodes}
+    assert nodes["stage-0"].finalize == {"exit_reason": "duration"}
+    assert nodes["stage-1"].finalize == {"exit_reason": "oom"}
+
+
 def test_finalize_follows_kills_and_returns(tmp_path: Path) -> None:
     """A peer that is killed says nothing; one that came back does."""
     records: list[Record] = [
