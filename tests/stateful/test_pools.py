@@ -89,20 +89,22 @@ def _stream(strategy, count=60):
 def test_an_imported_module_steers_no_draw(tmp_path, monkeypatch):
     """Law 2: constants of a freshly imported local module leave the example stream as it is; plain integers they would change."""
     space = swim_meshes(peers=ints(3, 6), latency_ms=ints(1, 5_000), loss_ppm=ints(0, 1_000_000), tick_ms=50)
-    ours, plain = _stream(space), _stream(st.integers(0, 10**9))
     name = "module_with_constants"
+    _forget_local_modules(name, monkeypatch)  # whatever other tests of this process have imported
+    ours, plain = _stream(space), _stream(st.integers(0, 10**9))
     lines = [f"C{value} = {value}" for value in (*range(100, 300), *range(10_000, 900_000, 1_000))]
     tmp_path.joinpath(f"{name}.py").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.invalidate_caches()
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
-    _import_as_local(name, monkeypatch)
+    _forget_local_modules(name, monkeypatch)
+    importlib.import_module(name)
     assert _stream(space) == ours
     assert _stream(st.integers(0, 10**9)) != plain, "the module must have been noticed, or this test shows nothing"
 
 
-def _import_as_local(name, monkeypatch):
-    """Import a module that Hypothesis takes for one of the project's own; it skips what lies in a temporary directory."""
+def _forget_local_modules(name, monkeypatch):
+    """Let Hypothesis start anew, with the one named module as the project's own; it skips what lies in temporary directories."""
     from hypothesis.internal import constants_ast
     from hypothesis.internal.conjecture import providers
 
@@ -111,7 +113,6 @@ def _import_as_local(name, monkeypatch):
     monkeypatch.setattr(providers, "_sys_modules_len", None)
     monkeypatch.setattr(providers, "_local_constants", constants_ast.Constants(**_sorted_sets()))
     monkeypatch.setattr(providers, "CONSTANTS_CACHE", type(providers.CONSTANTS_CACHE)(1024))
-    importlib.import_module(name)
 
 
 def _sorted_sets():
