@@ -119,7 +119,7 @@ def test_a_foreign_kind_may_be_handed_over():
 
 def test_what_a_kind_refuses_is_named():
     """A bad configuration, an unknown kind, an unknown profile: structured errors that name the rule."""
-    with pytest.raises(InputError, match="unknown host kind 'ecko'; choose from .*echo, "):
+    with pytest.raises(InputError, match=r"unknown host kind 'ecko'; choose from .*echo, "):
         find(meshes(kind="ecko"), lambda _: True)
     with pytest.raises(ScenarioError, match=r"peers\[0\].kind_config.size\nrule: unknown field"):
         find(meshes(kind="echo", config={"size": 1}), lambda _: True)
