@@ -1,5 +1,6 @@
 """Reading archives: what production wrote, what nobody knows, and everything that is refused with file, field and rule."""
 
+import gzip
 import io
 import tarfile
 from collections.abc import Callable
@@ -72,7 +73,7 @@ def test_our_form_of_a_production_run(tmp_path: Path) -> None:
 
 
 def test_times_of_a_real_clock_count_from_the_start(tmp_path: Path) -> None:
-    """Unix milliseconds become nanoseconds since the earliest thing known."""
+    """Unix milliseconds become nanoseconds since the earliest thing known (ruling B18)."""
     files = fixture_run.files()
     start = 1_779_000_000_000
     for path, value in files.items():
@@ -89,7 +90,7 @@ def test_times_of_a_real_clock_count_from_the_start(tmp_path: Path) -> None:
 
 
 def test_unknown_types_are_counted_never_fatal(tmp_path: Path) -> None:
-    """Production would refuse the whole bundle; here they have a name, a count, and a place in the stream."""
+    """Production would refuse the whole bundle; here they have a name, a count, and a place (ruling B18)."""
     files = fixture_run.files()
     head = {"node_id": [0x10] * 32, "wall_ms": 6000}
     files[EVENTS] += [
@@ -344,6 +345,16 @@ def test_a_truncated_archive_is_refused(tmp_path_factory: pytest.TempPathFactory
     assert refusal(archive)[1] in ("(root)", "MANIFEST.json")
     archive.write_bytes(WHOLE)
     assert open_capture(archive).facts.run_id == "r"
+
+
+def test_a_tar_that_is_cut_inside_a_whole_gzip_is_refused(tmp_path: Path) -> None:
+    """A member that is shorter than it says; a second header that is no header."""
+    data = gzip.decompress(WHOLE)
+    assert refusal(gzipped(tmp_path / "x", data[:530]))[1] == "(root)"
+    assert refusal(gzipped(tmp_path / "x", data[:1024] + b"x" * 512))[1] == "(root)"
+    assert refusal(gzipped(tmp_path / "x", data[:1024]))[1] == "(root)"
+    assert refusal(gzipped(tmp_path / "x", data[:1500]))[1] == "(root)"
+    assert open_capture(gzipped(tmp_path / "x", data)).facts.run_id == "r"
 
 
 @given(data=st.binary(max_size=600))

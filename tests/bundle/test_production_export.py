@@ -212,13 +212,22 @@ def test_reachability_follows_the_records(files: dict[str, Any]) -> None:
 
 
 def test_cache_records_stand_for_sends_and_dials(files: dict[str, Any]) -> None:
-    """Every send but one that was refused on sight has a hit or a miss before it; there is a miss for each dial of a host."""
+    """Every send but one refused on sight has a hit or a miss before it; a miss for each dial of a host (ruling B14)."""
     for label in ("o", "stage-0", "stage-1"):
         records = records_of(files, label)
         for before, record in pairwise(records):
             if record["type"] == "MessageSent":
                 assert before["type"] in ("ConnectionCacheHit", "ConnectionCacheMiss")
                 assert (before["peer"], before["wall_ms"]) == (record["peer"], record["wall_ms"])
+        dials: list[list[int]] = []
+        for record in records:
+            if record["type"] == "DialStarted":
+                dials.append(record["peer"])
+            elif record["type"] == "ConnectionCacheHit":
+                direct = label != "o" and record["peer"] != [*bytes.fromhex(sha("o"))]
+                hop = record["peer"] if direct else [*bytes.fromhex(sha("relay"))]
+                assert record["generation"] == dials.count(hop)
+        assert len(dials) > 1
         types = [record["type"] for record in records]
         assert types.count("ConnectionCacheMiss") == types.count("DialStarted") > 1
         cooled = [
@@ -289,7 +298,7 @@ def test_the_same_bytes_whenever_and_wherever(relayed: Path, tmp_path: Path) -> 
 
 
 def test_a_record_of_the_same_instant_counts_before_a_snapshot(tmp_path: Path) -> None:
-    """A bundle keeps no order between the two, so what happened at that instant is told."""
+    """A bundle keeps no order between the two, so what happened at that instant is told (ruling B16)."""
     sent = said(1, 1, "a", "swim", "MessageSent", peer="stage-0", message_kind="k", size=1)
     shots = [SnapshotRecord(at_ns, 2, "a", "swim", b"{}") for at_ns in (MS + 6, MS + 7)]
     capture = open_bundle(write_bundle(tmp_path / "out", [sent, *shots]))
@@ -338,7 +347,7 @@ def test_finalize_follows_kills_and_returns(tmp_path: Path) -> None:
     ],
 )
 def test_stage_indices(tmp_path: Path, ids: list[str], labels: list[str]) -> None:
-    """The numbers that stage ids end in, if they tell the stages apart; else the declared order."""
+    """The numbers that stage ids end in, if they tell the stages apart; else the declared order (ruling B15)."""
     scenario = "".join(f'[[peers]]\nid = "{peer}"\nkind = "stage"\n' for peer in ids)
     nodes = open_bundle(write_bundle(tmp_path / "out", [], scenario=scenario)).nodes
     assert [node.label for node in nodes] == labels

@@ -32,7 +32,7 @@ def there(event: dict[str, Any], *dialled: str) -> dict[str, Any]:
 @settings(max_examples=400)
 @given(event=events())
 def test_there_and_back(event: dict[str, Any]) -> None:
-    """Whatever a host emits: a sound record, and the same event again (ruling B11)."""
+    """Whatever a host emits: a sound record, and the same event again (rulings B11, B13)."""
     assert strict(from_production(there(event, "stage-0", "r"), "a", NAMES)) == strict(event)
 
 
@@ -112,7 +112,7 @@ def test_kind_tags_where_nothing_else_tells() -> None:
 
 
 def test_reachability_prefers_what_the_state_says() -> None:
-    """Without a transition, or against the last one, the tier-2 state's opinion stands, and since when is unknown."""
+    """Without a transition, or against the last one, the tier-2 state's opinion stands, and since when is unknown (ruling B16)."""
     known = Reachability()
     known.follow(there(MOVE))
     key, other = node_id("stage-0").hex(), node_id("stage-1").hex()

@@ -62,7 +62,7 @@ def probe(
 
 
 def test_probe_times(tmp_path: Path) -> None:
-    """Joined on target, sequence and kind; a fan-out is one probe; the bucket is that of the sending; the rest is pending."""
+    """Joined on target, sequence and kind; a fan-out is one probe; the bucket is that of the sending (ruling B17)."""
     sections = summary(
         tmp_path,
         probe("orchestrator", 100, "Sent", 1),
