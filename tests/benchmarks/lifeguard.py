@@ -106,9 +106,7 @@ class FalseDeaths(NamedTuple):
     at_healthy: int
 
 
-def false_deaths(
-    seeds: Iterable[int], duration_s: int, *, guarded: bool, kind: str = "peer_slow", **config: Any
-) -> FalseDeaths:
+def false_deaths(seeds: Iterable[int], duration_s: int, *, guarded: bool, kind: str = "peer_slow") -> FalseDeaths:
     """Count deaths of members that are well, over several seeds."""
     found = [
         death
