@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from simharness.contracts.disk import Disk, NameTakenError, NoSuchNameError, append, put
 from simharness.disk.crash import CrashDisk
 from simharness.disk.handle import Handle
+from simharness.disk.real import RealDisk
 from tests.disk.oracle import BAD_NAMES, NAMES, Call, Oracle, files_of
 
 BACKENDS: dict[str, Callable[[Path], Disk]] = {
     "crash": lambda _: CrashDisk(),
     "handle": lambda _: Handle(CrashDisk()),
+    "real": lambda directory: RealDisk(directory.joinpath("files")),
 }
 
 names = st.sampled_from(NAMES)
