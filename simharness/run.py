@@ -20,6 +20,7 @@ from simharness.contracts.records import Termination
 from simharness.contracts.scenario import Scenario
 from simharness.core.errors import InputError
 from simharness.core.version import VERSION
+from simharness.disk.crash import CrashDisk
 from simharness.engine.engine import Engine
 from simharness.network.model import LinkNetwork
 from simharness.scenario.emit import emit
@@ -51,6 +52,7 @@ def engine_for(
         scenario,
         network=LinkNetwork(scenario),
         kinds=kinds_of(scenario, kinds),
+        disks={peer.id: CrashDisk() for peer in scenario.peers},
         sink=sink,
         evaluator=evaluator,
         observer=observer,

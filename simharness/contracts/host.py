@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from simharness.contracts.disk import Disk
 from simharness.contracts.mutations import AIMED_KINDS
 from simharness.contracts.scenario import PeerDecl
 from simharness.core.streams import HostRng
@@ -160,6 +161,8 @@ class HostContext(msgspec.Struct, frozen=True, kw_only=True):
     rng: HostRng
     peers: tuple[PeerDecl, ...]
     """Every declared peer, this one included, in scenario order."""
+    disk: Disk
+    """The machine's disk: one a peer and run, so that it outlives the instance; a kill cuts its power (ruling K3)."""
     instance: int = 0
     """0 for the first instance of the run, one more at every rebuild (ruling E8)."""
 

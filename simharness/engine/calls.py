@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
+from simharness.contracts.disk import CrashableDisk
 from simharness.contracts.host import (
     Action,
     App,
@@ -45,6 +46,7 @@ class HostCalls:
         *,
         network: Network,
         kinds: Mapping[str, HostKind],
+        disks: Mapping[str, CrashableDisk],
         sink: RecordSink,
         evaluator: LiveEvaluator | None,
         observer: DeliveryObserver | None,
@@ -56,7 +58,7 @@ class HostCalls:
         for peer in scenario.peers:
             if peer.kind not in kinds:
                 raise EngineAbort(rule="unknown-kind", detail=f"no host kind {peer.kind!r}", host_id=peer.id)
-            self._slots[peer.id] = Slot(peer, scenario, kinds[peer.kind], root, observer)
+            self._slots[peer.id] = Slot(peer, scenario, kinds[peer.kind], root, disks[peer.id], observer)
         self._heap: list[Entry] = []
         self._relay_dequeue_seq, self._runtime_seq = band(RELAY_DEQUEUES), band(RUNTIME)
         self._now_ns = 0

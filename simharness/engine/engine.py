@@ -5,6 +5,7 @@ from pathlib import PurePath
 from traceback import extract_tb
 from typing import Final, NoReturn
 
+from simharness.contracts.disk import CrashableDisk, DiskError
 from simharness.contracts.host import HostKind, TimerFired, WorkerExited
 from simharness.contracts.mutations import (
     AimedMutation,
@@ -60,6 +61,7 @@ class Engine(HostCalls):
         scenario: The validated scenario; its declared mutations and snapshots are enqueued at once.
         network: Answers sends and takes mutations.
         kinds: A host kind for every kind that the scenario names.
+        disks: A disk for every peer.
         sink: Takes every record.
         evaluator: The streaming evaluator; it sees every record, and is asked for early termination if the scenario wants it.
         observer: Sees the delay decomposition of each delivery.
@@ -76,13 +78,16 @@ class Engine(HostCalls):
         *,
         network: Network,
         kinds: Mapping[str, HostKind],
+        disks: Mapping[str, CrashableDisk],
         sink: RecordSink,
         evaluator: LiveEvaluator | None = None,
         observer: DeliveryObserver | None = None,
         max_dispatches: int | None = None,
         max_same_instant: int = SAME_INSTANT_LIMIT,
     ) -> None:
-        super().__init__(scenario, network=network, kinds=kinds, sink=sink, evaluator=evaluator, observer=observer)
+        super().__init__(
+            scenario, network=network, kinds=kinds, disks=disks, sink=sink, evaluator=evaluator, observer=observer
+        )
         self._duration_ns = scenario.duration_ns
         self._early = evaluator is not None and scenario.early_terminate_on_all_assertions_resolved
         self._max_dispatches, self._max_same_instant = max_dispatches, max_same_instant
@@ -168,9 +173,11 @@ class Engine(HostCalls):
         except EngineAbort as abort:
             self._termination = Termination(reason="aborted", at_ns=self._now_ns, detail=str(abort))
             raise
-        except (SimharnessError, OSError):
+        except SimharnessError:
             raise
         except Exception as error:
+            if isinstance(error, OSError) and not isinstance(error, DiskError):
+                raise  # the sink's, which writes to a real disk
             wrapped = self._host_raised(error)
             self._termination = Termination(reason="aborted", at_ns=self._now_ns, detail=str(wrapped))
             raise wrapped from error

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from simharness.contracts.disk import CrashableDisk
 from simharness.contracts.host import Host, HostContext, HostKind, accepted
 from simharness.contracts.ports import DeliveryObserver
 from simharness.contracts.scenario import PeerDecl, Scenario
@@ -36,6 +37,7 @@ class Slot:
         "deaf",
         "decl",
         "decode",
+        "disk",
         "encode",
         "frame_overhead",
         "halted",
@@ -54,7 +56,13 @@ class Slot:
     )
 
     def __init__(
-        self, decl: PeerDecl, scenario: Scenario, kind: HostKind, root: Root, observer: DeliveryObserver | None = None
+        self,
+        decl: PeerDecl,
+        scenario: Scenario,
+        kind: HostKind,
+        root: Root,
+        disk: CrashableDisk,
+        observer: DeliveryObserver | None = None,
     ) -> None:
         self.id = decl.id
         self.decl = decl
@@ -77,6 +85,7 @@ class Slot:
         self._observer = observer
         self._peers = scenario.peers
         self._root = root
+        self.disk = disk
         self.host = self._bare = self._build()
 
     def _build(self) -> Host:
@@ -88,6 +97,7 @@ class Slot:
                 tick_period_ns=self.period_ns,
                 rng=self._root.host_rng(self.id),
                 peers=self._peers,
+                disk=self.disk,
                 instance=self.instance,
             )
         )
@@ -97,11 +107,12 @@ class Slot:
         return self._root.host(self.id, "tick_offset").u64() % self.period_ns
 
     def kill(self) -> None:
-        """Stop the process: its ticks are stale from now on, and its pause is over (ruling K2)."""
+        """Stop the machine: ticks are stale from now on, a pause is over (ruling K2), what was not synced is lost (K3)."""
         self.dead = True
         self.life += 1
         self.paused_until_ns = 0
         self.held = []
+        self.disk.power_cut()
         self._settle()
 
     def halt(self, *, deaf: bool) -> None:

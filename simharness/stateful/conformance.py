@@ -31,6 +31,7 @@ from simharness.contracts.host import (
 from simharness.contracts.scenario import PeerDecl
 from simharness.core import canonical_json
 from simharness.core.streams import Root
+from simharness.disk.crash import CrashDisk
 
 Step = tuple[int, HostMessage | None]
 """(nanoseconds since the step before, what reaches `recv`, or None for a tick)."""
@@ -84,6 +85,7 @@ class HostKindConformance:
                 tick_period_ns=self.tick_period_ns,
                 rng=Root(seed).host_rng(self.peer_ids[0]),
                 peers=tuple(peers),
+                disk=CrashDisk(),
             )
         )
 

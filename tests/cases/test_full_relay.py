@@ -15,7 +15,7 @@ from simharness.contracts.scenario import LinkDecl, Scenario
 from simharness.engine.engine import Engine
 from simharness.network.model import LinkNetwork
 from simharness.stateful.playing import Played
-from tests.engine.scripted import MS, POLICY, ScriptedHost, ScriptedKind, scenario
+from tests.engine.scripted import MS, POLICY, ScriptedHost, ScriptedKind, disks_of, scenario
 
 
 class Bare(ScriptedKind):
@@ -46,7 +46,8 @@ def a25() -> Scenario:
 def played() -> Any:
     """The run of the case."""
     declared, sink = a25(), MemorySink()
-    engine = Engine(declared, network=LinkNetwork(declared), kinds={"scripted": Bare(burst)}, sink=sink)
+    network, kinds = LinkNetwork(declared), {"scripted": Bare(burst)}
+    engine = Engine(declared, network=network, kinds=kinds, disks=disks_of(declared), sink=sink)
     return Played(declared, sink, engine.run())
 
 

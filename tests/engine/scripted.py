@@ -22,6 +22,7 @@ from simharness.contracts.mutations import AIMED_KINDS, Mutation, Partition, Pee
 from simharness.contracts.network import Arrive, Drop, InvalidatedDelivery, MutationEffect, Notice
 from simharness.contracts.records import EventRecord, MutationRecord, Record
 from simharness.contracts.scenario import PeerDecl, Scenario
+from simharness.disk.crash import CrashDisk
 
 MS = 1_000_000
 POLICY = LinkPolicy(
@@ -66,6 +67,7 @@ class ScriptedHost:
 
     def __init__(self, context: HostContext, tick: Behaviour, recv: Receive) -> None:
         self.id, self.instance, self.ticks = context.host_id, context.instance, 0
+        self.disk = context.disk
         self._tick, self._recv = tick, recv
 
     def tick(self, now_ns: int) -> Sequence[Action]:
@@ -166,6 +168,11 @@ class Log:
     def of_kind(self, kind: str) -> list[tuple[int, dict[str, Any]]]:
         """Return the events of one kind, with times."""
         return [(t, event) for t, _, _, event in self.lines() if event["kind"] == kind]
+
+
+def disks_of(script: Scenario) -> dict[str, CrashDisk]:
+    """Return an empty disk for every peer."""
+    return {peer.id: CrashDisk() for peer in script.peers}
 
 
 def scenario(

@@ -16,7 +16,7 @@ from simharness.contracts.scenario import Scenario, SnapshotDecl
 from simharness.core.errors import EngineAbort
 from simharness.core.streams import Root
 from simharness.engine.engine import Engine
-from tests.engine.scripted import MS, ConstantNetwork, Log, ScriptedKind, heard, scenario
+from tests.engine.scripted import MS, ConstantNetwork, Log, ScriptedKind, disks_of, heard, scenario
 
 
 def note(what: str, **more: Any) -> RecordEvent:
@@ -39,7 +39,8 @@ def build(
     script: Scenario, kind: ScriptedKind, network: ConstantNetwork | None = None, **more: Any
 ) -> tuple[Engine, Log]:
     log = Log()
-    engine = Engine(script, network=network or ConstantNetwork(), kinds={"scripted": kind}, sink=log, **more)
+    network = network or ConstantNetwork()
+    engine = Engine(script, network=network, kinds={"scripted": kind}, disks=disks_of(script), sink=log, **more)
     return engine, log
 
 

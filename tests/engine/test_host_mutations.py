@@ -25,7 +25,7 @@ from simharness.core.errors import EngineAbort
 from simharness.core.streams import Root
 from simharness.engine.clocks import Clock
 from simharness.engine.engine import Engine
-from tests.engine.scripted import MS, ConstantNetwork, Log, ScriptedKind, heard, scenario
+from tests.engine.scripted import MS, ConstantNetwork, Log, ScriptedKind, disks_of, heard, scenario
 
 PERIOD = 10 * MS
 END = 100 * MS
@@ -47,6 +47,7 @@ def build(script: Scenario, tick: Any = chatter, recv: Any = heard, **more: Any)
     log = Log()
     kind = ScriptedKind(tick, recv, accepts_worker_exit=True)
     more.setdefault("network", ConstantNetwork(3 * MS))
+    more.setdefault("disks", disks_of(script))
     return Engine(script, kinds={"scripted": kind}, sink=log, **more), log
 
 
@@ -322,7 +323,7 @@ def test_slow_on_a_kind_that_does_not_accept_it_aborts() -> None:
     kind.accepts = ("peer_kill", "worker_exit")
     log = Log()
     script = scenario("a", "b", mutations=(PeerKill(at_ns=1, peer="a"), slow(2, 300, 5)))
-    engine = Engine(script, network=ConstantNetwork(), kinds={"scripted": kind}, sink=log)
+    engine = Engine(script, network=ConstantNetwork(), kinds={"scripted": kind}, disks=disks_of(script), sink=log)
     with pytest.raises(EngineAbort, match=r"PeerSlowOnWrongKind: host b .*mutation 1 .*'scripted'"):
         engine.run()
     assert len(log.of_kind("Mutation")) == 1

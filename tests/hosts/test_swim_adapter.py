@@ -25,6 +25,7 @@ from simharness.contracts.host import (
 from simharness.contracts.scenario import PeerDecl
 from simharness.core.errors import EngineAbort
 from simharness.core.streams import Root
+from simharness.disk.crash import CrashDisk
 from simharness.hosts.swim.adapter import SwimHost
 from simharness.hosts.swim.codec import Malformed, SwimCodec
 from simharness.hosts.swim.kind import KIND
@@ -83,6 +84,7 @@ def build(
             tick_period_ns=TICK,
             rng=Root(0).host_rng("a"),
             peers=tuple(peers),
+            disk=CrashDisk(),
             instance=instance,
         )
     )

@@ -27,6 +27,7 @@ from simharness.contracts.scenario import PeerDecl, Scenario
 from simharness.engine.engine import Engine
 from simharness.hosts.echo import EchoKind
 from simharness.network.model import LinkNetwork
+from tests.engine.scripted import disks_of
 from tests.network import generate
 from tests.network.generate import RATES, RELAYED, Step, play, seeded
 from tests.network.oracle import SlowMessage, SlowNetwork
@@ -165,7 +166,7 @@ class Mirrored:
 def recorded(scenario: Scenario, network: Any) -> list[EventRecord | MutationRecord]:
     """Run it; return relay records and mutations in file order."""
     sink = MemorySink()
-    Engine(scenario, network=network, kinds={"echo": ECHO}, sink=sink).run()
+    Engine(scenario, network=network, kinds={"echo": ECHO}, disks=disks_of(scenario), sink=sink).run()
     told = [record for record in sink.records if isinstance(record, EventRecord | MutationRecord)]
     kept = [record for record in told if record.event["kind"] in ("Mutation", "RelayEnqueue", "RelayDequeue")]
     return sorted(kept, key=lambda record: (record.virtual_time_ns, record.sequence))
