@@ -144,6 +144,14 @@ class Complaint(NamedTuple):
     rule: str
 
 
+class GroupComplaint(NamedTuple):
+    """One broken rule across the peers of a group, held against one of them; `field` as in `Complaint`."""
+
+    peer: str
+    field: str
+    rule: str
+
+
 class Validated(NamedTuple):
     """The outcome of a kind's validation: the resolved `kind_config`, or every mistake found."""
 
@@ -170,8 +178,17 @@ class HostContext(msgspec.Struct, frozen=True, kw_only=True):
 class HostKind(Protocol):
     """A kind of host: validation, construction and codec (§6.1).
 
-    A kind may also have `always_rebuilt: bool`: its instances live once, so that every resurrection builds a fresh one
-    whatever `preserve_state` says (ruling E25); and `accepts`, the mutation kinds that may be aimed at its peers (see `accepted`).
+    A kind may also have:
+
+    - `always_rebuilt: bool`: its instances live once, so that every resurrection builds a fresh one whatever `preserve_state`
+      says (ruling E25);
+    - `accepts: tuple[str, ...]`: the mutation kinds that may be aimed at its peers (see `accepted`);
+    - `table: str`: a top-level TOML table that is merged under the `kind_config` of its peers, whose own leaves win. Kinds with one
+      table are one group;
+    - `validate_group(peers: tuple[PeerDecl, ...]) -> Sequence[GroupComplaint]`: rules across the peers of the group, in scenario
+      order, asked once, of the kind of the group's first peer, and only if each peer is sound by itself. A kind without a table is
+      a group of its own;
+    - `evidence_tags: tuple[str, ...]`: the type tags whose deliveries to its peers are put on record (`Delivered`).
     """
 
     @property

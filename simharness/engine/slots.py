@@ -39,6 +39,7 @@ class Slot:
         "decode",
         "disk",
         "encode",
+        "evidence",
         "frame_overhead",
         "halted",
         "hears_from_ns",
@@ -82,6 +83,7 @@ class Slot:
         self._slowings: list[tuple[int, int]] = []  # (end, factor), in the order of application
         self.clock = TRUE
         self.accepts = accepted(kind)
+        self.evidence: tuple[str, ...] = tuple(getattr(kind, "evidence_tags", ()))
         self._observer = observer
         self._peers = scenario.peers
         self._root = root

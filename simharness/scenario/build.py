@@ -20,6 +20,7 @@ from simharness.contracts.mutations import (
 )
 from simharness.contracts.scenario import LinkDecl, MeshDecl, PeerDecl, Scenario, SnapshotDecl
 from simharness.scenario.document import SCALARS, Document
+from simharness.scenario.groups import Groups
 from simharness.scenario.names import Names
 from simharness.scenario.routes import Routes, mesh_size
 from simharness.scenario.rules import (
@@ -31,10 +32,10 @@ from simharness.scenario.rules import (
     check_window,
 )
 from simharness.scenario.schema import HEAD, TICK, Complain, Spec, read, spec_of, split_overrides
-from simharness.scenario.words import first_line, shown, type_word, unknown
+from simharness.scenario.words import shown, type_word, unknown
 
 Reconfigure = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
-"""Takes a peer's kind and raw `kind_config`, returns the `kind_config` to use instead."""
+"""Takes a peer's kind and raw `kind_config`, its kind's table merged in; returns the `kind_config` to use instead."""
 
 _LIMITS: Final = {"peers": 10_000, "links": 1_000_000, "mutations": 1_000_000}  # ruling L18
 
@@ -169,6 +170,7 @@ def _peers(
     peers: list[PeerDecl] = []
     kind_of: dict[str, HostKind] = {}
     find = cache(kinds.get)
+    groups, before = Groups(document), len(document.problems)
     for _, entry, complain in _rows(document, "peers"):
         values, sound = read(spec, entry, complain)
         kind = None
@@ -179,18 +181,22 @@ def _peers(
             continue
         kind_of.setdefault(values["id"], kind)
         period_ns = values.get("tick_period_ns_override", tick_ns)
-        if not sound or period_ns is None:
+        if not sound or period_ns is None or not groups.readable(kind):
             continue
-        config = values.get("kind_config", {})
+        own = values.get("kind_config", {})
+        config = groups.config(kind, own)
         if reconfigure is not None:
             config = reconfigure(values["kind"], config)
         facts = PeerFacts(
             id=values["id"], initial_state=values["initial_state"], tick_period_ns=period_ns, peer_ids=peer_ids
         )
         config, complaints = kind.validate(config, facts)
-        for complaint in complaints:
-            complain(first_line(complaint.field), first_line(complaint.rule))
         peers.append(PeerDecl(**(values | {"kind_config": config})))
+        groups.add(peers[-1], kind, own, complain)
+        for complaint in complaints:
+            groups.complain(peers[-1].id, *complaint)
+    if len(peers) == len(document.entries("peers")) and len(document.problems) == before:
+        groups.check()
     return tuple(peers), kind_of
 
 

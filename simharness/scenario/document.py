@@ -23,8 +23,10 @@ _KNOWN: Final = SCALARS + TABLES + ARRAYS
 class Document:
     """The merged scenario, still untyped, and every `Problem` found in it so far."""
 
-    def __init__(self, entry: str) -> None:
+    def __init__(self, entry: str, kind_tables: Sequence[str] = ()) -> None:
         self.entry = entry
+        self.kind_tables = tuple(kind_tables)
+        self._known = (*_KNOWN, *self.kind_tables)
         self.values: dict[str, Any] = {}
         self.problems: list[Problem] = []
         self.doubtful: dict[str, bool] = {}
@@ -38,9 +40,9 @@ class Document:
         """Merge one file over what is there; call base first, child last."""
         sound: dict[str, Any] = {}
         for key, value in file.table.items():
-            if key not in _KNOWN:
+            if key not in self._known:
                 self._unknown_key(file, key)
-            elif rule := _wrong_shape(key, value):
+            elif rule := self._wrong_shape(key, value):
                 self.complain(file.shown, key, rule)
                 self.doubtful[key] = True
             elif key != "base":
@@ -48,9 +50,16 @@ class Document:
         self._merge(self.values, sound, "", file.shown)
 
     def _unknown_key(self, file: SourceFile, key: str) -> None:
-        self.complain(file.shown, key_shown(key), unknown("field", key, _KNOWN))
-        if (meant := suggestion(key, _KNOWN)) is not None:
+        self.complain(file.shown, key_shown(key), unknown("field", key, self._known))
+        if (meant := suggestion(key, self._known)) is not None:
             self.doubtful[meant] = True
+
+    def _wrong_shape(self, key: str, value: Any) -> str | None:
+        if key in ARRAYS:
+            return None if isinstance(value, list) else f"must be an array of tables, not {type_word(value)}"
+        if key in TABLES or key in self.kind_tables:
+            return None if isinstance(value, dict) else f"must be a table, not {type_word(value)}"
+        return None
 
     def _merge(self, into: dict[str, Any], table: dict[str, Any], path: str, file: str) -> None:
         for key, value in table.items():
@@ -103,6 +112,24 @@ class Document:
         """Report a mistake in a top-level scalar or a leaf of a table; one that is missing counts for the entry file."""
         self.complain(self._leaf_file.get(field, self.entry), field, rule)
 
+    def at_table(self, field: str, rule: str) -> None:
+        """Report a mistake in the table of a host kind, once however many peers it is merged under."""
+        path, bracket, rest = field.partition("[")
+        spans = self._spans.get(path)
+        if spans and bracket and rest.partition("]")[0].isdecimal():
+            number, _, rest = rest.partition("]")
+            file, name = self.place(path, int(number))
+            problem = Problem(file, name + rest, printable(rule))
+        else:
+            own = (
+                spans[-1][1]
+                if spans
+                else self._leaf_file.get(path, self._leaf_file.get(path.partition(".")[0], self.entry))
+            )
+            problem = Problem(own, field, printable(rule))
+        if problem not in self.problems:
+            self.problems.append(problem)
+
     def at_entry(self, key: str, index: int, field: str, rule: str) -> None:
         """Report a mistake in a list entry; `field` may be empty for the entry itself."""
         file, name = self.place(key, index)
@@ -122,9 +149,9 @@ class Document:
             raise ScenarioError(self.problems)
 
 
-def merge(chain: Sequence[SourceFile]) -> Document:
-    """Merge a chain that is given child first."""
-    document = Document(chain[0].shown)
+def merge(chain: Sequence[SourceFile], kind_tables: Sequence[str] = ()) -> Document:
+    """Merge a chain that is given child first. `kind_tables` are the top-level tables that host kinds of the chain read."""
+    document = Document(chain[0].shown, kind_tables)
     for file in reversed(chain):
         document.add_file(file)
     return document
@@ -132,11 +159,3 @@ def merge(chain: Sequence[SourceFile]) -> Document:
 
 def _shape(value: Any) -> str:
     return "table" if isinstance(value, dict) else "array" if isinstance(value, list) else "scalar"
-
-
-def _wrong_shape(key: str, value: Any) -> str | None:
-    if key in ARRAYS:
-        return None if isinstance(value, list) else f"must be an array of tables, not {type_word(value)}"
-    if key in TABLES:
-        return None if isinstance(value, dict) else f"must be a table, not {type_word(value)}"
-    return None

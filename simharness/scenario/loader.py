@@ -9,6 +9,7 @@ from simharness.contracts.scenario import Scenario
 from simharness.scenario.build import Reconfigure, build
 from simharness.scenario.document import merge
 from simharness.scenario.extends import FIELD, extends_of, read_chain, relative_to_tree, tree_of
+from simharness.scenario.groups import tables_in
 from simharness.scenario.reading import SourceFile, parse, refuse
 
 
@@ -48,7 +49,8 @@ def load(
             else its own directory (ruling L16).
         kinds: The host kinds, which validate their own `kind_config`.
         seed: Replaces the seed of the file.
-        reconfigure: Pure function of a peer's kind and raw `kind_config` to the one to use instead, before validation.
+        reconfigure: Pure function of a peer's kind and raw `kind_config` (its kind's table merged in) to the one to use instead,
+            before validation.
 
     Raises:
         ScenarioError: With every independent mistake (ruling L17).
@@ -82,7 +84,7 @@ def _validated(
     chain: Sequence[SourceFile], kinds: KindRegistry, seed: int | None, reconfigure: Reconfigure | None
 ) -> Scenario:
     try:
-        document = merge(chain)
+        document = merge(chain, tables_in(chain, kinds))
         if seed is not None:
             document.override("seed", seed, "(option)")
         return build(document, kinds, reconfigure)

@@ -15,7 +15,7 @@ DIAL_TIMEOUT_MS: Final = 10_000
 
 _TAGS: Final = {
     **dict.fromkeys(("DialStart", "DialOutcome", "CacheStateChange"), "engine"),
-    **dict.fromkeys(("DropOnSend", "SendFailed", "DropOnDelivery"), "engine"),
+    **dict.fromkeys(("DropOnSend", "SendFailed", "DropOnDelivery", "Delivered"), "engine"),
     **dict.fromkeys(("RelayEnqueue", "RelayDequeue", "RelayDrop"), "relay"),
     **dict.fromkeys(("register_name", "worker_exited", "stage_lifecycle"), "stage"),
     **dict.fromkeys(("SubprocessSpawned", "SubprocessExited", "worker_ready"), "stage"),
