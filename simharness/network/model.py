@@ -48,7 +48,7 @@ _NOTHING: Final = MutationEffect()
 _EDGE_TERMS: Final = Delay._fields.index("relay_ingress")
 
 
-class _Relayed:
+class Relayed:
     """A host pair's route through a relay."""
 
     __slots__ = ("inbound", "outbound", "relay")
@@ -69,7 +69,7 @@ class LinkNetwork:
         self._topology = Topology(scenario)
         self._root = Root(scenario.seed)
         self._relays = {decl.id: Relay(decl) for decl in scenario.relays}
-        self._routes: dict[str, dict[str, Leg | _Relayed]] = {peer.id: {} for peer in scenario.peers}
+        self._routes: dict[str, dict[str, Leg | Relayed]] = {peer.id: {} for peer in scenario.peers}
         self._relay_legs: dict[tuple[str, str], Leg] = {}
         self._inboxes = {peer.id: Inbox() for peer in scenario.peers}
         self._cuts = Cuts()
@@ -90,7 +90,7 @@ class LinkNetwork:
             return _NO_ROUTE
         if self._partitioned and self._cuts.severs(source, target):
             return _PARTITIONED
-        if type(route) is _Relayed:
+        if type(route) is Relayed:
             return self._forward(route, source, target, byte_len, sent_at_ns)
         assert isinstance(route, Leg)
         message_id = self._next_id
@@ -103,15 +103,12 @@ class LinkNetwork:
         self._inboxes[target].add(flight, sent_at_ns)
         return tuple.__new__(Arrive, (at_ns, message_id, notices, delay))
 
-    def _forward(self, route: _Relayed, source: str, target: str, byte_len: int, sent_at_ns: int) -> SendOutcome:
+    def _forward(self, route: Relayed, source: str, target: str, byte_len: int, sent_at_ns: int) -> SendOutcome:
         """Compose inbound leg, relay and outbound leg (§5A.3). Both legs owe their draws whatever becomes of the other."""
         relay = route.relay
-        refusal = None if relay.up else "down"
-        if refusal is None and relay.is_down_for(source, target, sent_at_ns):
-            refusal = "peer_conn_down"
-        if refusal is not None:
-            notice = relay_drop(sent_at_ns, relay.id, source, target, byte_len, refusal)
-            return Drop("relay_down" if refusal == "down" else "relay_peer_conn_down", -1, (notice,))
+        refused = self._refused(relay, source, target, byte_len, sent_at_ns)
+        if refused is not None:
+            return refused
         message_id = self._next_id
         self._next_id = message_id + 1
         inbound = route.inbound.cross(byte_len, sent_at_ns, sent_at_ns)
@@ -140,21 +137,31 @@ class LinkNetwork:
         delay = _composed(inbound.delay, outbound.delay, slot, arrival)
         return Arrive(outbound.at_ns, message_id, notices + outbound.notices, delay)
 
+    def _refused(self, relay: Relay, source: str, target: str, byte_len: int, sent_at_ns: int) -> Drop | None:
+        """Return the refusal of a relay that is down, or down for this pair (rulings R6, N22)."""
+        refusal = None if relay.up else "down"
+        if refusal is None and relay.is_down_for(source, target, sent_at_ns):
+            refusal = "peer_conn_down"
+        if refusal is None:
+            return None
+        notice = relay_drop(sent_at_ns, relay.id, source, target, byte_len, refusal)
+        return Drop("relay_down" if refusal == "down" else "relay_peer_conn_down", -1, (notice,))
+
     # --- routes and legs -------------------------------------------------------------------------------------------
 
-    def _open(self, source: str, target: str) -> Leg | _Relayed | None:
+    def _open(self, source: str, target: str) -> Leg | Relayed | None:
         """Resolve and keep the route of a host pair that has not been used yet."""
         if source == target or target not in self._inboxes:
             return None
         found = self._topology.route(source, target)
         if found is None:
             return None
-        route: Leg | _Relayed
+        route: Leg | Relayed
         if isinstance(found, Direct):
             route = Leg(source, target, found.policy, self._root, from_host=True)
         else:
             relay = self._relays[found.relay]
-            route = _Relayed(self._relay_leg(source, relay.id), relay, self._relay_leg(relay.id, target))
+            route = Relayed(self._relay_leg(source, relay.id), relay, self._relay_leg(relay.id, target))
         self._routes[source][target] = route
         return route
 
