@@ -1,0 +1,1 @@
+"""The training system without the simulator."""
