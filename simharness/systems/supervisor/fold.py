@@ -22,6 +22,7 @@ from simharness.systems.supervisor.state import (
     Outcome,
     State,
     Submission,
+    barring_calls,
     condemned_at,
     is_clean,
     requeue_in_flight,
@@ -204,10 +205,7 @@ def _call_authorised(s: State, e: ev.CallAuthorised, defects: Defects) -> State:
     sub = s.current
     _need(e, "the canonical of a current submission", holds=sub is not None and sub.canon == e.obj and not sub.over)
     assert sub is not None
-    others = s.open_calls(obj=e.obj)
-    if SupervisorDefect.HOLD_DURING_RELEASE in defects:  # knob: calls allowed while a release is open (R11)
-        others = [call for call in others if call.kind != "release"]
-    _need(e, "no other open call on the object", holds=not others)
+    _need(e, "no other open call on the object", holds=not barring_calls(s, defects, obj=e.obj))
     _need(e, "hold while held, release and requeue while not", holds=(e.kind == "hold") == (s.hold is not None))
     _need(e, "a requeue needs Open authorised", holds=e.kind != "requeue" or sub.open_authorised)
     call = Call(cid=e.cid, kind=e.kind, obj=e.obj, by=e.by, deadline=e.deadline)
@@ -242,9 +240,7 @@ def _object_gone(s: State, e: ev.ObjectGone, defects: Defects) -> State:
 def _hold(s: State, e: ev.Hold, defects: Defects) -> State:
     _need(e, "not held", holds=s.hold is None)
     _open_ended(s, e)
-    # knob HOLD_DURING_RELEASE (R11)
-    free = SupervisorDefect.HOLD_DURING_RELEASE in defects or not s.open_calls(kind="release")
-    _need(e, "no open release call", holds=free)
+    _need(e, "no open release call", holds=not barring_calls(s, defects, kind="release"))
     if e.by == "policy" and s.subs:
         s = _with_sub(s, replace(s.subs[-1], hold_served=True))
     return replace(s, hold=HoldState(by=e.by, why=e.why, at=e.at), requeue_requested=False)

@@ -178,6 +178,15 @@ def condemned_at(s: State, o: Obj) -> int | None:
     return min((at for at in since if at is not None), default=None)
 
 
+def barring_calls(s: State, defects: Defects, *, obj: str | None = None, kind: CallKind | None = None) -> list[Call]:
+    """Return the open calls that stand in the way of another call on the object, or of a hold (R8, R11)."""
+    pending = s.open_calls(obj=obj, kind=kind)
+    # knob HOLD_DURING_RELEASE: an open release is in nobody's way (R11)
+    if SupervisorDefect.HOLD_DURING_RELEASE in defects:
+        return [call for call in pending if call.kind != "release"]
+    return pending
+
+
 def requeue_in_flight(s: State, obj: str, defects: Defects) -> bool:
     """Tell whether an open requeue call can still bring the object back (R9)."""
     # knob OPEN_DURING_REQUEUE: verified while requeue calls are open

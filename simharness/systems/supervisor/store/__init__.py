@@ -1,0 +1,1 @@
+"""Stores of a job's record: in memory, and as files of a directory."""
