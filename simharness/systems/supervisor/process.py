@@ -30,7 +30,7 @@ from simharness.systems.supervisor.seam import (
 )
 from simharness.systems.supervisor.state import State
 from simharness.systems.supervisor.steps import Commit, Decision, Done, Resolve, Send, Wait
-from simharness.systems.supervisor.store.codec import RecordCorruptError
+from simharness.systems.supervisor.store.codec import RecordCorrupt
 
 LOCK_RETRY_NS: Final = 3 * SECOND
 STORE_RETRY_NS: Final = SECOND
@@ -92,7 +92,7 @@ class _Incarnation:
                 ending = yield from self._perform(step)
                 if ending is not None:
                     return ending
-        except RecordCorruptError:
+        except RecordCorrupt:
             return Ending.REFUSED
 
     def _acquire(self) -> Process[None]:

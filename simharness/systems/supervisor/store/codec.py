@@ -18,7 +18,7 @@ GENESIS: Final = ""
 """What the first batch is chained to."""
 
 
-class RecordCorruptError(Exception):
+class RecordCorrupt(Exception):  # noqa: N818 - the design's word: a verdict on a record, not an error of ours
     """A record that must not be acted upon: where, and which rule it breaks."""
 
     def __init__(self, *, file: str, rule: str) -> None:
@@ -26,7 +26,7 @@ class RecordCorruptError(Exception):
         self.file, self.rule = file, rule
 
 
-class RecordForeignError(RecordCorruptError):
+class RecordForeign(RecordCorrupt):
     """A record in order, but another job's."""
 
 
@@ -89,38 +89,38 @@ def decode_entry(name: str, data: bytes) -> Entry:
     """Return an entry as its file says it.
 
     Raises:
-        RecordCorruptError: If the file is not JSON of the schema.
+        RecordCorrupt: If the file is not JSON of the schema.
     """
     try:
         return _ENTRIES.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise RecordCorruptError(file=name, rule="a batch is one JSON object of the record's schema") from None
+        raise RecordCorrupt(file=name, rule="a batch is one JSON object of the record's schema") from None
 
 
 def verify_entry(name: str, data: bytes, entry: Entry, previous: str) -> None:
     """Check that a file is, to the byte, the one that followed `previous` when it was written (R17).
 
     Raises:
-        RecordCorruptError: If it is not.
+        RecordCorrupt: If it is not.
     """
     if entry.p != previous:
-        raise RecordCorruptError(file=name, rule="a batch names the digest of the batch before it")
+        raise RecordCorrupt(file=name, rule="a batch names the digest of the batch before it")
     if encode_entry(chain(previous, entry.e, entry.m)) != data:
-        raise RecordCorruptError(file=name, rule="a batch's bytes are canonical and match its digest")
+        raise RecordCorrupt(file=name, rule="a batch's bytes are canonical and match its digest")
 
 
 def check_owner(name: str, entry: Entry, job: str) -> None:
     """Check that the first batch declares this job.
 
     Raises:
-        RecordForeignError: If it declares another.
-        RecordCorruptError: If it declares none.
+        RecordForeign: If it declares another.
+        RecordCorrupt: If it declares none.
     """
     first = entry.e[0] if entry.e else None
     if not isinstance(first, JobDeclared):
-        raise RecordCorruptError(file=name, rule="a record begins with its job's declaration")
+        raise RecordCorrupt(file=name, rule="a record begins with its job's declaration")
     if first.job != job:
-        raise RecordForeignError(file=name, rule=f"the directory holds the record of job {first.job}, not of {job}")
+        raise RecordForeign(file=name, rule=f"the directory holds the record of job {first.job}, not of {job}")
 
 
 def encode_tombstone(tombstone: Tombstone) -> bytes:
@@ -132,14 +132,14 @@ def check_tombstone(data: bytes, job: str) -> Tombstone:
     """Return the tombstone of a record.
 
     Raises:
-        RecordCorruptError: If the file is none.
-        RecordForeignError: If it is another job's.
+        RecordCorrupt: If the file is none.
+        RecordForeign: If it is another job's.
     """
     try:
         tombstone = _TOMBSTONES.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise RecordCorruptError(file=TOMBSTONE, rule="a tombstone is one JSON object of its schema") from None
+        raise RecordCorrupt(file=TOMBSTONE, rule="a tombstone is one JSON object of its schema") from None
     if tombstone.job != job:
         rule = f"the directory holds the tombstone of job {tombstone.job}, not of {job}"
-        raise RecordForeignError(file=TOMBSTONE, rule=rule)
+        raise RecordForeign(file=TOMBSTONE, rule=rule)
     return tombstone

@@ -5,7 +5,7 @@ any two. The exclusive link is the compare-and-append: no lock is needed. What a
 no reader takes for a batch's; the pruner removes it with the rest.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from simharness.systems.supervisor.config import NO_DEFECTS, Defects, SupervisorDefect
@@ -37,9 +37,10 @@ from simharness.systems.supervisor.seam import (
 )
 from simharness.systems.supervisor.store.codec import (
     GENESIS,
+    RECORD,
     TOMBSTONE,
     Entry,
-    RecordCorruptError,
+    RecordCorrupt,
     Tombstone,
     chain,
     check_owner,
@@ -67,28 +68,28 @@ class FileStore:
 
     def __init__(self, job: str, defects: Defects = NO_DEFECTS) -> None:
         self._job, self._defects = job, defects
-        self._known: list[tuple[bytes, Entry]] = []
-        """Content and entry of the first files, verified. The same bytes are not verified twice."""
+        self._known: list[tuple[str, bytes, Entry]] = []
+        """Name, content and entry of the first files, verified. The same bytes are not verified twice."""
         self._durable = 0
         """How many of them a barrier has made durable: these may never change."""
 
     @property
     def head(self) -> str:
         """Digest of the last batch that was verified."""
-        return self._known[-1][1].h if self._known else GENESIS
+        return self._known[-1][2].h if self._known else GENESIS
 
     def read(self, have: int) -> Process[ReadReply]:
         """Read the batches after the first `have`: list, verify, and make durable what was listed (R16, R17).
 
         Raises:
-            RecordCorruptError: If the record cannot be trusted.
+            RecordCorrupt: If the record cannot be trusted.
         """
         listing = yield FsList(fs=FS)
         entries = self._entries(listing)
         if entries is None:
             return Tombstoned()
         if len(entries) < have:
-            raise RecordCorruptError(file=record_name(have), rule="a batch that was read once stays")
+            raise RecordCorrupt(file=record_name(have), rule="a batch that was read once stays")
         # knob READ_WITHOUT_BARRIER: used before it is durable (R16)
         if SupervisorDefect.READ_WITHOUT_BARRIER not in self._defects:
             barrier = yield FsSyncDir(fs=FS, epoch=_epoch(listing))
@@ -101,7 +102,7 @@ class FileStore:
         """Append `batch` if the record is at version `expected`.
 
         Raises:
-            RecordCorruptError: If the record cannot be trusted.
+            RecordCorrupt: If the record cannot be trusted.
         """
         listing = yield FsList(fs=FS)
         entries = self._entries(listing)
@@ -112,7 +113,7 @@ class FileStore:
             if entry.m == mutation_id:
                 return (yield from self._barrier(version, epoch))
         if len(entries) < expected:
-            raise RecordCorruptError(file=record_name(expected), rule="a batch that was read once stays")
+            raise RecordCorrupt(file=record_name(expected), rule="a batch that was read once stays")
         if len(entries) > expected:
             return Conflict()
         previous = entries[-1].h if entries else GENESIS
@@ -160,39 +161,46 @@ class FileStore:
         if tomb is not None:
             check_tombstone(tomb, self._job)
             return None
-        count = _count(files)
         # knob SKIP_CHAIN_CHECK: whatever can be parsed is believed (R17)
         if SupervisorDefect.SKIP_CHAIN_CHECK in self._defects:
-            return [decode_entry(name, files[name]) for name in map(record_name, range(1, count + 1))]
-        self._verify(files, count)
-        return [entry for _, entry in self._known[:count]]
+            return [decode_entry(name, files[name]) for name in _names(files)]
+        self._verify(files)
+        return [entry for _, _, entry in self._known]
 
-    def _verify(self, files: Mapping[str, bytes], count: int) -> None:
-        """Bring the verified prefix up to the first `count` files."""
+    def _verify(self, files: Mapping[str, bytes]) -> None:
+        """Verify what is not verified yet, up to the first version that has no file, and refuse a file beyond it."""
         known = self._known
-        for index in range(count):
-            name = record_name(index + 1)
+        same = 0
+        for name, data, _ in known:
+            if files.get(name) != data:
+                break
+            same += 1
+        if same < self._durable:
+            raise RecordCorrupt(file=record_name(same + 1), rule="a batch that was read once stays as it was")
+        del known[same:]
+        for name in _names(files, same):
             data = files[name]
-            if index < len(known):
-                if known[index][0] == data:
-                    continue
-                if index < self._durable:
-                    raise RecordCorruptError(file=name, rule="a batch that was read once does not change")
-                del known[index:]
             entry = decode_entry(name, data)
             verify_entry(name, data, entry, self.head)
-            if index == 0:
+            if not known:
                 check_owner(name, entry, self._job)
-            known.append((data, entry))
+            known.append((name, data, entry))
+        if sum(1 for name in files if name[0] == RECORD) != len(known):
+            _refuse_gap(files, len(known))
 
 
-def _count(files: Mapping[str, bytes]) -> int:
-    """Return how many batches there are. Raises: RecordCorruptError if one is missing before the last."""
-    versions = [version for name in files if (version := version_of(name)) is not None]
-    missing = next((version for version in range(1, len(versions) + 1) if record_name(version) not in files), None)
-    if missing is not None:
-        raise RecordCorruptError(file=record_name(missing), rule="no batch is missing before the last")
-    return len(versions)
+def _names(files: Mapping[str, bytes], after: int = 0) -> Iterator[str]:
+    """Yield the names of the batches after the first `after`, until one is missing."""
+    version = after + 1
+    while (name := record_name(version)) in files:
+        yield name
+        version += 1
+
+
+def _refuse_gap(files: Mapping[str, bytes], count: int) -> None:
+    beyond = [version for name in files if (version := version_of(name)) is not None and version > count]
+    if beyond:
+        raise RecordCorrupt(file=record_name(count + 1), rule="no batch is missing before the last")
 
 
 def _epoch(listing: object) -> int:
@@ -207,7 +215,7 @@ def prune(job: str) -> Process[bool]:
         Whether the tombstone is durable and everything else gone; False if the record is not settled or power was cut.
 
     Raises:
-        RecordCorruptError: If the record cannot be trusted.
+        RecordCorrupt: If the record cannot be trusted.
     """
     store = FileStore(job)
     reply = yield from store.read(0)
