@@ -129,6 +129,14 @@ class ClockDrift(_Mutation, frozen=True, kw_only=True, tag="clock_drift"):
     drift_ppm: int
 
 
+class DuplicateBurst(_Mutation, frozen=True, kw_only=True, tag="duplicate_burst"):
+    """Deliver a second copy of messages on the named legs, with this probability, in [at, at + duration) (ruling N24)."""
+
+    links: tuple[LinkRef, ...]
+    prob_ppm: int
+    duration_ns: int
+
+
 Mutation = (
     Partition
     | Heal
@@ -146,6 +154,7 @@ Mutation = (
     | PeerSlow
     | ClockOffset
     | ClockDrift
+    | DuplicateBurst
 )
 
 MUTATION_TYPES: Final[tuple[type[Mutation], ...]] = (
@@ -165,6 +174,7 @@ MUTATION_TYPES: Final[tuple[type[Mutation], ...]] = (
     PeerSlow,
     ClockOffset,
     ClockDrift,
+    DuplicateBurst,
 )
 
 AimedMutation = PeerKill | PeerResurrect | WorkerExit | PeerPause | PeerSlow | ClockOffset | ClockDrift

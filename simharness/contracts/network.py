@@ -53,12 +53,18 @@ class Notice(NamedTuple):
 
 
 class Arrive(NamedTuple):
-    """The message is on its way. `message_id` rises with every send accepted for routing."""
+    """The message is on its way. `message_id` rises with every send accepted for routing.
+
+    `duplicate` is what became of a second copy of the message, if there was one (`DuplicateBurst`): it has its own id, notices and
+    delay, and no copy of its own.
+    """
 
     at_ns: int
     message_id: int
     notices: tuple[Notice, ...] = ()
     delay: Delay = Delay()
+    duplicate: "Arrive | Drop | None" = None
+    is_copy: bool = False
 
 
 class Drop(NamedTuple):

@@ -29,6 +29,9 @@ class DeliveryObserver(Protocol):
     def delivered(self, source: str, target: str, tag: str, sent_at_ns: int, at_ns: int, delay: Delay) -> None:
         """Take one delivery, just before the host's `recv`. `at_ns` is its arrival; a pause may have held it since."""
 
+    def duplicated(self, source: str, target: str, at_ns: int) -> None:
+        """Take one delivery that is the copy of a message (`DuplicateBurst`), just after `delivered`."""
+
     def held(self, host_id: str, at_ns: int) -> None:
         """Take one tick that a pause suppresses, or one message or envelope that it holds."""
 

@@ -143,6 +143,10 @@ class Root:
         """Return the stream of the directed leg `source` to `target` (§5.6)."""
         return self._stream(b"link", source, target)
 
+    def duplicates(self, source: str, target: str) -> Stream:
+        """Return the stream of the copies of messages from host `source` to host `target` (ruling N24)."""
+        return self._stream(b"link", source, target, "dup")
+
     def host(self, host_id: str, label: str) -> Stream:
         """Return the stream `label` of one host."""
         return self._stream(b"host", host_id, label)

@@ -105,6 +105,8 @@ class HostCalls:
             self._abort("undecodable-message", f"{wire.tag} of {len(wire.payload)} bytes from {source}: {error}", slot)
         if self._observer is not None:
             self._observer.delivered(source, slot.id, wire.tag, sent_at_ns, at_ns, arrive.delay)
+            if arrive.is_copy:
+                self._observer.duplicated(source, slot.id, at_ns)
         if slot.evidence and wire.tag in slot.evidence:
             self._testify(source, slot.id, wire, sent_at_ns)
         self._perform(slot, slot.host.recv(App(message), now_ns), in_recv=True)
@@ -216,18 +218,27 @@ class HostCalls:
         tag, payload = wire
         outcome = self._route(slot.id, target.id, len(payload) + slot.frame_overhead(tag), now_ns)
         if type(outcome) is Arrive:
-            at_ns, message_id, notices, _ = outcome
+            at_ns, message_id, notices, _, copy, _ = outcome
             if notices:
                 self._take_notices(notices, message_id)
+            if copy is not None:
+                self._take_notices(copy.notices, copy.message_id)
             sequence = next(self._runtime_seq)
             heappush(self._heap, (at_ns, sequence, DELIVER, target, slot.id, wire, outcome, now_ns))
+            if isinstance(copy, Arrive):
+                sequence = next(self._runtime_seq)
+                heappush(self._heap, (copy.at_ns, sequence, DELIVER, target, slot.id, wire, copy, now_ns))
+            elif copy is not None:
+                self._refuse(slot.id, target.id, copy.reason)  # the sender never hears of it
         else:
             assert isinstance(outcome, Drop)
             self._take_notices(outcome.notices, outcome.message_id)
-            event = {"kind": "DropOnSend", "from": slot.id, "to": send.to, "reason": outcome.reason}
-            self._engine_event(slot.id, event)
+            self._refuse(slot.id, target.id, outcome.reason)
             entry = (now_ns, next(self._runtime_seq), FAILED, slot, slot.instance, send.to, outcome.reason)
             heappush(self._heap, entry)
+
+    def _refuse(self, source: str, target: str, reason: str) -> None:
+        self._engine_event(source, {"kind": "DropOnSend", "from": source, "to": target, "reason": reason})
 
     # --- notices of the network (§4.7, ruling E3) ------------------------------------------------------------------
 

@@ -30,6 +30,19 @@ class Crossing(NamedTuple):
     notices: tuple[Notice, ...]
 
 
+class _Lent(Stream):
+    """The draws of one send that were made from another stream."""
+
+    __slots__ = ("_draws",)
+
+    def __init__(self, draws: tuple[int, int, int]) -> None:
+        self._draws = draws
+
+    def triple(self) -> tuple[int, int, int]:
+        """Return them."""
+        return self._draws
+
+
 class Leg:
     """A directed edge between two vertices, made when it first carries or is named.
 
@@ -45,6 +58,7 @@ class Leg:
         "_owed",
         "_policy",
         "_root",
+        "_set_aside",
         "_since_ns",
         "_state",
         "_stream",
@@ -64,6 +78,7 @@ class Leg:
         self._wire = policy.occupancy == "wire"
         self._stream: Stream | None = None
         self._owed = 0
+        self._set_aside: tuple[Stream | None, int] = (None, 0)
         self._windows: Windows | None = None
         self._last_send_ns = self._last_arrive_ns = self._wire_free_ns = 0
         self._state = _COLD
@@ -86,6 +101,19 @@ class Leg:
     def owe(self) -> None:
         """Count the draws of a send that is over before it reaches this leg."""
         self._owed += _DRAWS
+
+    def lend(self, draws: tuple[int, int, int]) -> None:
+        """Let the next send use these draws, until `take_back`: it is a copy, which moves no draw of the leg's own."""
+        self._set_aside = self._stream, self._owed
+        self._stream, self._owed = _Lent(draws), 0
+
+    def take_back(self) -> None:
+        """Go on drawing from the leg's own stream."""
+        self._stream, self._owed = self._set_aside
+
+    def duplicate_ppm(self, when_ns: int) -> int | None:
+        """Return the probability of a copy that is in force at `when_ns`, None if there is no burst."""
+        return None if self._windows is None else self._windows.duplicate_ppm.at(when_ns)
 
     def cross(  # noqa: C901  # the steps of §5.4 in their order, on the hot path
         self, byte_len: int, sent_ns: int, now_ns: int

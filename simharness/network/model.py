@@ -7,6 +7,7 @@ from typing import Final, assert_never
 from simharness.contracts.mutations import (
     ClockDrift,
     ClockOffset,
+    DuplicateBurst,
     Heal,
     LatencySpike,
     LossBurst,
@@ -35,7 +36,8 @@ from simharness.contracts.network import (
 )
 from simharness.contracts.scenario import Scenario
 from simharness.contracts.topology import Direct, Topology
-from simharness.core.streams import Root
+from simharness.core.streams import Root, Stream
+from simharness.core.units import PPM
 from simharness.network.flight import Cuts, Inbox, InFlight
 from simharness.network.leg import Leg
 from simharness.network.notices import relay_dequeue, relay_drop, relay_enqueue
@@ -75,6 +77,8 @@ class LinkNetwork:
         self._cuts = Cuts()
         self._partitioned = False
         self._next_id = 0
+        self._copying_until_ns = 0  # when the last burst of duplicates ends
+        self._copy_streams: dict[tuple[str, str], Stream] = {}
 
     # --- sends (§5.4, §5A.3) ---------------------------------------------------------------------------------------
 
@@ -101,7 +105,10 @@ class LinkNetwork:
         at_ns, delay, notices = crossing
         flight = tuple.__new__(InFlight, (at_ns, message_id, source, target, sent_at_ns, None, 0))
         self._inboxes[target].add(flight, sent_at_ns)
-        return tuple.__new__(Arrive, (at_ns, message_id, notices, delay))
+        arrive = tuple.__new__(Arrive, (at_ns, message_id, notices, delay, None, False))
+        if sent_at_ns < self._copying_until_ns:
+            return self._perhaps_twice(arrive, source, target, byte_len, sent_at_ns, ((route, sent_at_ns),))
+        return arrive
 
     def _forward(self, route: Relayed, source: str, target: str, byte_len: int, sent_at_ns: int) -> SendOutcome:
         """Compose inbound leg, relay and outbound leg (§5A.3). Both legs owe their draws whatever becomes of the other."""
@@ -135,7 +142,41 @@ class LinkNetwork:
         flight = InFlight(outbound.at_ns, message_id, source, target, sent_at_ns, relay.id, until)
         self._inboxes[target].add(flight, sent_at_ns)
         delay = _composed(inbound.delay, outbound.delay, slot, arrival)
-        return Arrive(outbound.at_ns, message_id, notices + outbound.notices, delay)
+        arrive = Arrive(outbound.at_ns, message_id, notices + outbound.notices, delay)
+        if sent_at_ns < self._copying_until_ns:
+            legs = ((route.inbound, sent_at_ns), (route.outbound, until))
+            return self._perhaps_twice(arrive, source, target, byte_len, sent_at_ns, legs)
+        return arrive
+
+    def _perhaps_twice(
+        self,
+        arrive: Arrive,
+        source: str,
+        target: str,
+        byte_len: int,
+        sent_at_ns: int,
+        legs: tuple[tuple[Leg, int], ...],
+    ) -> Arrive:
+        """Draw whether a message arrives twice; if so, send its copy at once (ruling N24).
+
+        Each leg comes with the time at which the message entered it, when its windows are judged (ruling N16).
+        """
+        bursts = [ppm for leg, entered_ns in legs if (ppm := leg.duplicate_ppm(entered_ns)) is not None]
+        if not bursts:
+            return arrive
+        stream = self._copy_streams.get((source, target))
+        if stream is None:
+            stream = self._copy_streams[source, target] = self._root.duplicates(source, target)
+        if stream.u32() % PPM >= max(bursts):
+            return arrive
+        for leg, _ in legs:
+            leg.lend(stream.triple())
+        until_ns, self._copying_until_ns = self._copying_until_ns, 0  # a copy has no copy
+        copy = self.send(source, target, byte_len, sent_at_ns)
+        self._copying_until_ns = until_ns
+        for leg, _ in legs:
+            leg.take_back()
+        return arrive._replace(duplicate=copy._replace(is_copy=True) if isinstance(copy, Arrive) else copy)
 
     def _refused(self, relay: Relay, source: str, target: str, byte_len: int, sent_at_ns: int) -> Drop | None:
         """Return the refusal of a relay that is down, or down for this pair (rulings R6, N22)."""
@@ -174,7 +215,7 @@ class LinkNetwork:
             self._relay_legs[source, target] = leg
         return leg
 
-    def _named(self, mutation: LatencySpike | LossBurst | RelayBuffer) -> list[Leg]:
+    def _named(self, mutation: LatencySpike | LossBurst | RelayBuffer | DuplicateBurst) -> list[Leg]:
         """Return the legs that a mutation names; a relayed pair means both its legs (ruling N17)."""
         legs = []
         for source, target in [name for ref in mutation.links for name in self._topology.legs_named(ref)]:
@@ -204,7 +245,7 @@ class LinkNetwork:
             case Heal():
                 self._cuts.heal()
                 self._partitioned = False
-            case LatencySpike() | LossBurst() | RelayBuffer():
+            case LatencySpike() | LossBurst() | RelayBuffer() | DuplicateBurst():
                 self._impose(mutation, at_ns)
             case PeerKill():
                 return self._kill_peer(mutation.peer, at_ns)
@@ -216,7 +257,7 @@ class LinkNetwork:
                 assert_never(mutation)
         return _NOTHING
 
-    def _impose(self, mutation: LatencySpike | LossBurst | RelayBuffer, at_ns: int) -> None:
+    def _impose(self, mutation: LatencySpike | LossBurst | RelayBuffer | DuplicateBurst, at_ns: int) -> None:
         """Put a window over every leg that the mutation names. What is in flight keeps its time."""
         end_ns = at_ns + mutation.duration_ns
         for leg in self._named(mutation):
@@ -228,6 +269,9 @@ class LinkNetwork:
                     windows.burst_ppm.put(end_ns, prob_ppm)
                 case RelayBuffer(floor_ns=floor_ns):
                     windows.floor_ns.put(end_ns, floor_ns)
+                case DuplicateBurst(prob_ppm=prob_ppm):
+                    windows.duplicate_ppm.put(end_ns, prob_ppm)
+                    self._copying_until_ns = max(self._copying_until_ns, end_ns)
 
     def _change_relay(
         self, mutation: RelayKill | RelayBoot | RelayCapacityChange | RelayPeerConnDown, at_ns: int

@@ -60,11 +60,13 @@ class Floor:
 class Windows:
     """All windows of one leg. Every effect is judged at the leg's own send time."""
 
-    __slots__ = ("burst_ppm", "floor_ns", "spike_x100")
+    __slots__ = ("burst_ppm", "duplicate_ppm", "floor_ns", "spike_x100")
 
     def __init__(self) -> None:
         self.spike_x100, self.burst_ppm, self.floor_ns = Override(), Override(), Floor()
+        self.duplicate_ppm = Override()
 
     def forget(self, now_ns: int) -> bool:
         """Drop what has ended by `now_ns`; tell whether anything is left."""
-        return any([self.spike_x100.forget(now_ns), self.burst_ppm.forget(now_ns), self.floor_ns.forget(now_ns)])
+        left = self.spike_x100.forget(now_ns), self.burst_ppm.forget(now_ns), self.duplicate_ppm.forget(now_ns)
+        return self.floor_ns.forget(now_ns) or any(left)

@@ -9,6 +9,7 @@ from simharness.stateful.conformance import HostKindConformance
 from simharness.stateful.faults import (
     CLOCK_DRIFT,
     CLOCK_OFFSET,
+    DUPLICATE_BURST,
     HEAL,
     LATENCY_SPIKE,
     LOSS_BURST,
@@ -46,6 +47,7 @@ from simharness.stateful.topologies import chains, links, meshes, relayed, relay
 __all__ = [
     "CLOCK_DRIFT",
     "CLOCK_OFFSET",
+    "DUPLICATE_BURST",
     "HEAL",
     "LATENCY_SPIKE",
     "LOSS_BURST",

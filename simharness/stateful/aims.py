@@ -15,6 +15,7 @@ from simharness.contracts.links import LinkRef
 from simharness.contracts.mutations import (
     ClockDrift,
     ClockOffset,
+    DuplicateBurst,
     Heal,
     LatencySpike,
     LossBurst,
@@ -97,6 +98,16 @@ def _loss_bursts(draw: st.DrawFn, swarm: Swarm, situation: Situation, at_ns: int
         at_ns=at_ns,
         links=draw(_link_groups(situation)),
         prob_ppm=draw(swarm.loss_ppm),
+        duration_ns=draw(swarm.duration_ms) * NS_PER_MS,
+    )
+
+
+@st.composite
+def _duplicate_bursts(draw: st.DrawFn, swarm: Swarm, situation: Situation, at_ns: int) -> Mutation:
+    return DuplicateBurst(
+        at_ns=at_ns,
+        links=draw(_link_groups(situation)),
+        prob_ppm=draw(swarm.duplicate_ppm),
         duration_ns=draw(swarm.duration_ms) * NS_PER_MS,
     )
 
@@ -217,4 +228,5 @@ _MAKERS: Final[Mapping[str, _Maker]] = {
     faults.PEER_SLOW: _peer_slows,
     faults.CLOCK_OFFSET: _clock_offsets,
     faults.CLOCK_DRIFT: _clock_drifts,
+    faults.DUPLICATE_BURST: _duplicate_bursts,
 }

@@ -13,6 +13,7 @@ from simharness.contracts.assertions import ASSERTION_TYPES, Verdict
 from simharness.contracts.mutations import (
     ClockDrift,
     ClockOffset,
+    DuplicateBurst,
     Heal,
     LatencySpike,
     LossBurst,
@@ -56,7 +57,8 @@ def check_counter(name: str, *, file: str, field: str) -> None:
 class DelayEffects:
     """A `DeliveryObserver`: counts the faults whose effect no record shows.
 
-    It is a delay, a delivery that had become possible again, a host call that failed to come, or one at another time.
+    It is a delay, a delivery that had become possible again or that came twice, a host call that failed to come, or one at another
+    time.
     """
 
     def __init__(self) -> None:
@@ -105,6 +107,11 @@ class DelayEffects:
         if resized_at is not None and sent_at_ns >= resized_at and (delay.relay_egress or delay.relay_ingress):
             counts["relay_capacity_change"] += 1
 
+    def duplicated(self, source: str, target: str, at_ns: int) -> None:
+        """Take one delivery that is a copy."""
+        del source, target, at_ns
+        self.counts["duplicate_burst"] += 1
+
     def held(self, host_id: str, at_ns: int) -> None:
         """Take one call that a pause suppresses."""
         del host_id, at_ns
@@ -130,7 +137,7 @@ class DelayEffects:
 
 SEEN_IN_DELAYS: Final = (
     *(LatencySpike, RelayBuffer, RelayBoot, Heal, RelayCapacityChange),
-    *(PeerPause, PeerSlow, ClockOffset, ClockDrift),
+    *(PeerPause, PeerSlow, ClockOffset, ClockDrift, DuplicateBurst),
 )
 """The mutations whose effect only a `DeliveryObserver` sees."""
 

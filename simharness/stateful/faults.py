@@ -25,6 +25,7 @@ PEER_PAUSE: Final = "peer_pause"
 PEER_SLOW: Final = "peer_slow"
 CLOCK_OFFSET: Final = "clock_offset"
 CLOCK_DRIFT: Final = "clock_drift"
+DUPLICATE_BURST: Final = "duplicate_burst"
 
 FAULTS: Final = (
     PARTITION,
@@ -43,6 +44,7 @@ FAULTS: Final = (
     PEER_SLOW,
     CLOCK_OFFSET,
     CLOCK_DRIFT,
+    DUPLICATE_BURST,
 )
 """Every kind, in the order of the contract."""
 
@@ -57,6 +59,8 @@ class Swarm(msgspec.Struct, frozen=True, kw_only=True):
     factor_x100: Ints = ints(150, 1_000)
     loss_ppm: Ints = st.sampled_from((PPM, *pool(50_000, PPM)[:-1]))
     """Certain loss is the simplest: it does the same under every seed."""
+    duplicate_ppm: Ints = st.sampled_from((PPM, *pool(50_000, PPM)[:-1]))
+    """Likewise."""
     floor_ms: Ints = ints(10, 2_000)
     capacity_bps: Ints = ints(1_000, 1_000_000)
     queue_bytes: Ints = ints(1_000, 100_000)

@@ -182,6 +182,7 @@ class SimulationMachine(RuleBasedStateMachine):
     peer_slow = _fault("peer_slow")
     clock_offset = _fault("clock_offset")
     clock_drift = _fault("clock_drift")
+    duplicate_burst = _fault("duplicate_burst")
 
     # --- what rules and subclasses use -----------------------------------------------------------------------------
 

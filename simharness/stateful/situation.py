@@ -72,7 +72,7 @@ class Situation:
                 return len(self.senders) > 1
             case "heal":
                 return self.cut
-            case "latency_spike" | "loss_burst" | "relay_buffer":
+            case "latency_spike" | "loss_burst" | "relay_buffer" | "duplicate_burst":
                 return bool(self.senders)
             case "peer_kill":  # somebody is left to notice
                 return sum(map(self.is_up, self.peers)) > 1 and any(self.takes(kind, peer) for peer in self.peers)

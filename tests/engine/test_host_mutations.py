@@ -76,6 +76,9 @@ class Watcher:
     def delivered(self, source: str, target: str, tag: str, sent_at_ns: int, at_ns: int, delay: Any) -> None:
         self.deliveries.append((target, sent_at_ns, at_ns))
 
+    def duplicated(self, source: str, target: str, at_ns: int) -> None:
+        raise AssertionError
+
     def held(self, host_id: str, at_ns: int) -> None:
         self.suppressed.append((host_id, at_ns))
 

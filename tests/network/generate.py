@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from simharness.contracts.links import LinkOverrides, LinkPolicy, LinkRef, RelayDecl
 from simharness.contracts.mutations import (
+    DuplicateBurst,
     Heal,
     LatencySpike,
     LossBurst,
@@ -101,6 +102,7 @@ def mutation(rng: Random, *, relayed: bool = True) -> Mutation:
         LatencySpike(**named, factor_x100=rng.choice([0, 50, 333])),
         LossBurst(**named, prob_ppm=rng.choice([0, 500_000, 10**6])),
         RelayBuffer(**named, floor_ns=rng.choice([0, 20, 70])),
+        DuplicateBurst(**named, prob_ppm=rng.choice([0, 500_000, 10**6, 10**6])),
         PeerKill(at_ns=0, peer=rng.choice(PEERS)),
         PeerResurrect(at_ns=0, peer=rng.choice(PEERS)),
     ]

@@ -211,11 +211,31 @@ class SlowNetwork:
         self.partitions: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
         self.deliveries: list[SlowDelivery] = []
         self.accepted = 0
+        self.root, self.dice = root, dict[tuple[str, str], Stream]()
 
     def cut(self, source: str, target: str) -> bool:
         return any((source in a and target in b) or (source in b and target in a) for a, b in self.partitions)
 
     def send(self, source: str, target: str, size: int, now: int) -> SendOutcome:
+        outcome = self.once(source, target, size, now, [])
+        if not isinstance(outcome, Arrive):
+            return outcome
+        name, egress_end = self.routes[source, target], self.deliveries[-1].egress_end
+        spots = [(self.legs[source, target], now)] if name is None else []
+        if name is not None:
+            spots = [(self.legs[source, name], now), (self.legs[name, target], egress_end)]
+        bursts = [found[-1] for leg, when in spots if (found := leg.in_force("duplicate_burst", when))]
+        if bursts:
+            dice = self.dice.setdefault((source, target), self.root.link(source, f"{target}\0dup"))
+            if dice.u32() % 1_000_000 < max(bursts):
+                draws = [(dice.u32(), dice.below(256), dice.u32()) for _ in spots]
+                copy = self.once(source, target, size, now, draws)
+                copy = copy._replace(is_copy=True) if isinstance(copy, Arrive) else copy
+                outcome = outcome._replace(duplicate=copy)
+        return outcome
+
+    def once(self, source: str, target: str, size: int, now: int, draws: list[tuple[int, int, int]]) -> SendOutcome:
+        """One send; `draws` are those of its legs if they are not the legs' own."""
         if (source, target) not in self.routes:
             return Drop("no_route")
         if self.cut(source, target):
@@ -225,15 +245,24 @@ class SlowNetwork:
             leg = self.legs[source, target]
             message_id = self.accepted
             self.accepted += 1
-            crossed = leg.cross(size, now, leg.draw())
+            crossed = leg.cross(size, now, draws[0] if draws else leg.draw())
             if crossed is None:
                 return Drop("lossy")
             at, delay, notes = crossed
             self.deliveries.append(SlowDelivery(at, message_id, source, target, now, None, 0))
             return Arrive(at, message_id, tuple(notes), delay)
-        return self.forward(self.relays[name], name, source, target, size, now)
+        return self.forward(self.relays[name], name, source, target, size, now, draws)
 
-    def forward(self, relay: SlowRelay, name: str, source: str, target: str, size: int, now: int) -> SendOutcome:
+    def forward(
+        self,
+        relay: SlowRelay,
+        name: str,
+        source: str,
+        target: str,
+        size: int,
+        now: int,
+        draws: list[tuple[int, int, int]],
+    ) -> SendOutcome:
         def note(at: int, kind: str, delta: int = 0, **rest: Any) -> Notice:
             event = {"kind": kind, "relay": name, "from": source, "to": target, "byte_len": size, **rest}
             return Notice(at, None, "relay", event, name, delta)
@@ -246,7 +275,7 @@ class SlowNetwork:
         first, second = self.legs[source, name], self.legs[name, target]
         message_id = self.accepted
         self.accepted += 1
-        first_draws, second_draws = first.draw(), second.draw()
+        first_draws, second_draws = draws or (first.draw(), second.draw())
         crossed = first.cross(size, now, first_draws)
         if crossed is None:
             return Drop("lossy")
@@ -295,8 +324,8 @@ class SlowNetwork:
             return MutationEffect(self.lose(now, "partition", lambda d: self.cut(d.source, d.target)))
         if kind == "heal":
             self.partitions = []
-        elif kind in ("latency_spike", "loss_burst", "relay_buffer"):
-            value = {"latency_spike": "factor_x100", "loss_burst": "prob_ppm", "relay_buffer": "floor_ns"}[kind]
+        elif kind in ("latency_spike", "loss_burst", "relay_buffer", "duplicate_burst"):
+            value = {"latency_spike": "factor_x100", "relay_buffer": "floor_ns"}.get(kind, "prob_ppm")
             legs = {(leg.source, leg.target): leg for ref in m.links for leg in self.named(ref)}
             for leg in legs.values():
                 leg.effects.append((kind, now, now + m.duration_ns, getattr(m, value)))

@@ -108,6 +108,9 @@ class Watched:
         del tag, delay
         self.seen.setdefault((source, target), []).append((sent_at_ns, at_ns))
 
+    def duplicated(self, source: str, target: str, at_ns: int) -> None:
+        raise AssertionError
+
     def held(self, host_id: str, at_ns: int) -> None:
         """Nobody is paused here."""
 

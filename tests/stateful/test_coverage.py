@@ -8,6 +8,7 @@ from simharness.contracts.links import LinkRef
 from simharness.contracts.mutations import (
     ClockDrift,
     ClockOffset,
+    DuplicateBurst,
     Heal,
     LatencySpike,
     LossBurst,
@@ -69,6 +70,7 @@ WITH_EFFECT = {
     "heal": (echo, False, (CUT, Heal(at_ns=2 * S))),
     "latency_spike": (echo, False, (LatencySpike(at_ns=S, links=AB, factor_x100=300, duration_ns=S),)),
     "loss_burst": (echo, False, (LossBurst(at_ns=S, links=AB, prob_ppm=1_000_000, duration_ns=S),)),
+    "duplicate_burst": (echo, False, (DuplicateBurst(at_ns=S, links=AB, prob_ppm=1_000_000, duration_ns=S),)),
     "relay_buffer": (echo, False, (RelayBuffer(at_ns=S, links=AB, floor_ns=90 * MS, duration_ns=S),)),
     "peer_kill": (echo, False, (PeerKill(at_ns=S, peer="b"),)),
     "relay_kill": (echo, True, (RelayKill(at_ns=S, relay="R"),)),
@@ -145,6 +147,11 @@ def test_every_fault_kind_is_covered_here():
 
 def test_a_fault_outside_its_links_or_its_time_does_not_count():
     """A burst on a link without losses, and one that is over before anything is sent on it, are not its doing."""
+    burst = DuplicateBurst(at_ns=S, links=AB, prob_ppm=0, duration_ns=S)
+    assert counted(echo(BUSY), burst)["duplicate_burst"] == 0
+    copies = DuplicateBurst(at_ns=S, links=AB, prob_ppm=1_000_000, duration_ns=S)
+    lost = LossBurst(at_ns=S, links=AB, prob_ppm=1_000_000, duration_ns=S)
+    assert counted(echo(BUSY), copies, lost)["duplicate_burst"] == 0
     burst = LossBurst(at_ns=S, links=AB, prob_ppm=0, duration_ns=S)
     assert counted(echo(BUSY), burst)["loss_burst"] == 0
     late = LossBurst(at_ns=S, links=AB, prob_ppm=1_000_000, duration_ns=1)
@@ -179,6 +186,7 @@ def test_an_unknown_counter_names_the_choices(name):
 def test_the_observer_is_there_when_it_is_needed():
     """Only faults that show in delays cost a call a delivery."""
     assert needs_observer(["latency_spike"])
+    assert needs_observer(["duplicate_burst"])
     assert needs_observer(["peer_kill", "heal"])
     assert not needs_observer(["partition", "peer_kill", "loss_burst"])
 

@@ -100,7 +100,7 @@ def test_what_is_allowed_can_be_drawn_and_means_something(data):
     ("space", "never"),
     [
         (meshes(peers=3), ("worker_exit", "relay_kill", "relay_boot", "relay_capacity_change", "relay_peer_conn_down")),
-        (meshes(peers=1), ("partition", "latency_spike", "loss_burst", "relay_buffer", "peer_kill", "peer_slow")),
+        (meshes(peers=1), ("partition", "latency_spike", "duplicate_burst", "relay_buffer", "peer_kill", "peer_slow")),
         (stages(), ("relay_kill", "peer_resurrect", "heal")),
     ],
 )
@@ -139,7 +139,7 @@ def test_the_quiet_phase_ends_what_would_last():
     assert all(map(now.is_up, "abcd"))
 
 
-@pytest.mark.parametrize("kind", ["partition", "loss_burst", "latency_spike", "relay_peer_conn_down", "peer_kill"])
+@pytest.mark.parametrize("kind", ["partition", "loss_burst", "duplicate_burst", "relay_peer_conn_down", "peer_kill"])
 def test_earlier_faults_do_not_change_later_draws(kind):
     """One choice sequence aims at the same peers whether or not a fault on somebody else came before."""
     faults = (PeerKill(at_ns=1, peer="a"), Partition(at_ns=1, peers_a=("a",), peers_b=("b",)))
