@@ -78,7 +78,7 @@ class Checks:
         self._verified: set[str] = set()
         self._known: set[str] = set()
         self._fenced: set[int] = set()
-        self._over: set[int] = set()
+        self.over: set[int] = set()
         self._ceased: set[int] = set()
         # --- ground truth
         self.objects: dict[str, Watched] = {}
@@ -117,6 +117,11 @@ class Checks:
             "cleanup_completed": self._on_cleanup,
             "settled": self._on_settled,
         }
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the acknowledged record holds a cancel."""
+        return self._cancel_version is not None
 
     def fail(self, invariant: str, message: str) -> None:
         """Raise, unless the invariant is left out.
@@ -202,7 +207,7 @@ class Checks:
         self._fenced.add(event["n"])
 
     def _on_over(self, event: Event, _version: int) -> None:
-        self._over.add(event["n"])
+        self.over.add(event["n"])
 
     def _on_verified(self, event: Event, _version: int) -> None:
         obj = event["obj"]
@@ -250,9 +255,12 @@ class Checks:
 
     # --- ground truth --------------------------------------------------------------------------------------------
 
-    def created(self, obj: str) -> None:
-        """A Start has created an object of the job: alive, gated."""
-        self.objects[obj] = Watched(obj)
+    def created(self, obj: str, *, gated: bool) -> None:
+        """A Start has created an object of the job."""
+        seen = self.objects[obj] = Watched(obj)
+        if not gated:
+            seen.gated, seen.opened = False, True
+            self._look_at(obj)
         if self.settled:
             self._look_at_alive()
 
@@ -302,7 +310,7 @@ class Checks:
     def running_canonical(self) -> str | None:
         """Return the canonical object of the running submission, if there is one."""
         n = self._current
-        if self._cancel_version is not None or self.outcome is not None or n in self._fenced or n in self._over:
+        if self._cancel_version is not None or self.outcome is not None or n in self._fenced or n in self.over:
             return None
         return self._canonical.get(n)
 

@@ -70,10 +70,10 @@ class Recorded(Checks):
         self.note("RecordSurvived", batches=[list(self._plain(batch)) for batch in batches])
         super().survived(batches)
 
-    def created(self, obj: str) -> None:
+    def created(self, obj: str, *, gated: bool) -> None:
         """Keep a creation."""
-        self.note("Created", obj=obj)
-        super().created(obj)
+        self.note("Created", obj=obj, gated=gated)
+        super().created(obj, gated=gated)
 
     def changed(self, obj: str, field: str, old: Any, new: Any) -> None:
         """Keep a transition."""

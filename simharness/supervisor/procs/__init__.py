@@ -1,0 +1,1 @@
+"""The simulated processes around the supervisors, one generator function each."""

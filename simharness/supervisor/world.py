@@ -1,0 +1,254 @@
+"""The world of one job: one step is one move of the clock and one actor that goes on."""
+
+from collections.abc import Iterable
+from typing import Any, Final, cast
+
+from simharness.supervisor import quiet
+from simharness.supervisor.chooser import Chooser, Draws, ReplayChooser, SeededChooser
+from simharness.supervisor.disturbances import Disturbances
+from simharness.supervisor.params import Profile
+from simharness.supervisor.population import BACKEND_CALLS, subject_of
+from simharness.supervisor.schedule import Entry, Options, stands_in_for
+from simharness.supervisor.seats import NEVER
+from simharness.supervisor.trace import Recorded, TraceHash, readable
+from simharness.supervisor.truth import LateCall
+from simharness.systems.supervisor import events as ev
+from simharness.systems.supervisor import seam
+from simharness.systems.supervisor.backend import Act
+from simharness.systems.supervisor.config import NO_DEFECTS, Defects
+
+_AFTER_SETTLEMENT: Final = 150
+_LAND_AT_BOUND_PPM: Final = 700_000
+_TAKES_EFFECT: Final = (seam.MemCommit, seam.FsLink)
+
+
+class World(Disturbances):
+    """One run, step by step.
+
+    Args:
+        draws: Process draws, keyed draws and the schedule of the seed.
+        profile: The seed's parameters.
+        schedule: What to replay in place of the drawn schedule.
+        defects: Rules that are switched off, fixed for the run.
+        record: Keep trace records; `act` returns them.
+        keep: Keep the schedule and the readable trace.
+        skip: Invariants that are not looked at.
+    """
+
+    def __init__(
+        self,
+        draws: Draws,
+        profile: Profile,
+        *,
+        schedule: ReplayChooser | None = None,
+        defects: Defects = NO_DEFECTS,
+        record: bool = False,
+        keep: bool = False,
+        skip: Iterable[str] = (),
+    ) -> None:
+        own_forms = () if schedule is None else stands_in_for(schedule.entries)
+        super().__init__(draws, profile, own_forms=own_forms, defects=defects, record=record, skip=skip)
+        self.chooser: Chooser = SeededChooser(draws.schedule()) if schedule is None else schedule
+        self.steps = self.quiet_steps = 0
+        self.done = False
+        self.jump_ns = 0
+        self.schedule: list[Entry] | None = [] if keep else None
+        self.lines: list[str] | None = [] if keep else None
+        self._hash = TraceHash()
+        self._moved_ns = 0
+        self._settled_step: int | None = None
+
+    # --- the clock ---------------------------------------------------------------------------------------------------
+
+    def next_dt(self) -> int:
+        """Return how far the clock moves before the next step: never past the bound of a call that is still out."""
+        move = self.jump_ns
+        if not move:
+            move = self.chooser.move_ns()
+            if self.chooser.drawn:
+                earliest = min([seat.ready_ns for seat in self.seats.values()], default=NEVER)
+                if self.now + move < earliest < NEVER:
+                    move = earliest - self.now
+        if self.truth.late:
+            bound = self.truth.earliest_bound_ns()
+            if bound is not None and self.now + move > bound:
+                move = bound - self.now
+        return move
+
+    def advance(self, at_ns: int) -> None:
+        """Set the clock and let timed ground truth happen."""
+        move = at_ns - self.now
+        self._moved_ns = move
+        if not move:
+            return
+        assert move > 0, "time never goes back"
+        self.now = at_ns
+        if self.jump_ns:
+            self.jump_ns = max(0, self.jump_ns - move)
+        else:
+            self.chooser.moved(move)
+        self.truth.advance(at_ns)
+        if self.exits:
+            for pid, exit_ns in list(self.exits.items()):
+                if exit_ns <= at_ns:
+                    self.exit(pid)
+
+    def step(self) -> None:
+        """Move the clock and perform one step."""
+        self.advance(self.now + self.next_dt())
+        self.act()
+
+    def act(self) -> list[dict[str, Any]]:
+        """Perform one step at the present instant; return its trace records if they are kept.
+
+        Raises:
+            Violation: If an invariant is broken.
+        """
+        assert not self.done, "the run is over"
+        jumping = self.quiet and self.jump_ns > 0
+        self.steps += 1
+        if self.steps == self.profile.tamper_step and self.profile.tamper != "none":
+            self.tamper()
+        late = self.truth.at_bound() if self.truth.late else None
+        if late is not None:
+            entry = self._at_bound(late)
+        elif jumping:
+            entry = Entry(0, "idle")
+        else:
+            chosen = self.chooser.entry(self._options())
+            entry = Entry(0, "idle") if chosen is None else chosen
+        actor, op, reply = self._perform(entry) if late is None else self._settle_late(late, entry.arg)
+        self._hash.add(f"{self.steps} {self.now} {actor} {op} {reply}")
+        if self.schedule is not None and not self.quiet:
+            self.schedule.append(entry._replace(dt_ns=self._moved_ns))
+        if self.lines is not None:
+            self.lines.append(readable(self.steps, self.now, actor, op, reply))
+        self._after_step()
+        if not isinstance(self.checks, Recorded):
+            return []
+        self.checks.note("Step", step=self.steps, actor=actor, op=op, reply=reply)
+        return self.checks.take()
+
+    def trace_hash(self) -> str:
+        """Return the hash of all steps so far."""
+        return self._hash.hexdigest()
+
+    def _options(self) -> Options:
+        now = self.now
+        landing = self.truth.landing() if self.truth.late else []
+        return Options(landing, [pid for pid, seat in self.seats.items() if seat.ready_ns <= now])
+
+    def _at_bound(self, late: LateCall) -> Entry:
+        fate = None if self.jump_ns else self.chooser.bound(late.late_id)
+        if fate is None:
+            fate = "land" if self.draws.ppm(_LAND_AT_BOUND_PPM, f"bound/{late.late_id}") else "lose"
+        return Entry(0, "late", late.late_id, fate)
+
+    def _after_step(self) -> None:
+        """Go over to the quiet phase, or end."""
+        if self.quiet:
+            self.quiet_steps += 1
+            lacking = quiet.missing(self)
+            if lacking is None:
+                self.done = True
+            elif self.quiet_steps >= quiet.bound(self):
+                self.checks.fail("L", f"after {self.quiet_steps} quiet steps the run still waits for {lacking}")
+                self.done = True
+            return
+        if self._settled_step is None and self.checks.settled:
+            self._settled_step = self.steps
+        if not self.chooser.drawn:
+            over = self.chooser.over
+        else:
+            settled = self._settled_step
+            over = self.steps >= self.profile.steps or (
+                settled is not None and self.steps - settled >= _AFTER_SETTLEMENT and not self.truth.late
+            )
+        if over:
+            quiet.begin(self)
+
+    # --- one step ----------------------------------------------------------------------------------------------------
+
+    def _perform(self, entry: Entry) -> tuple[str, str, str]:
+        """Let an entry happen; return actor, operation and reply for the trace."""
+        verb, target, arg = entry.verb, entry.target, entry.arg
+        if verb in ("run", "reply"):
+            return self._run(target, arg or None)
+        done = True
+        if verb == "late":
+            late = self.truth.find_late(target)
+            if late is not None:
+                return self._settle_late(late, arg)
+            done = False
+        elif verb == "env":
+            done = self.truth.act(target, cast("Act", arg))
+        elif verb == "person":
+            done = self.at_once(target, arg)
+        elif verb == "freeze":
+            done = self.freeze(target, int(arg))
+        elif verb == "thaw":
+            seat = self.seats.get(target)
+            done = seat is not None and seat.frozen_ns > self.now
+            if seat is not None:
+                seat.thaw()
+        elif verb == "cut":
+            done = self.cut(target)
+        elif verb == "crash":
+            done = self.crash(target)
+        elif verb == "drain":
+            done = self.drain(target)
+        elif verb == "revoke":
+            done = self.revoke(target)
+        return verb, f"{target} {arg}".strip(), "done" if done else "skipped"
+
+    def _settle_late(self, late: LateCall, fate: str) -> tuple[str, str, str]:
+        self.truth.settle_late(late, land=fate == "land")
+        return "late", late.late_id, fate
+
+    def _run(self, pid: str, mode: str | None) -> tuple[str, str, str]:
+        """Let a process execute its parked call and go on to its next yield."""
+        seat = self.seats.get(pid)
+        if seat is None or seat.ready_ns > self.now or seat.ending is not None:
+            return pid, "", "skipped"
+        if seat.body is None:
+            self.start(seat)
+            return pid, "begins", seat.name
+        if seat.stalled is not None:
+            self.seen.add(seat.stalled)
+            seat.stalled = None
+        call = seat.call
+        if seat.reply is not None:
+            reply, seat.reply = seat.reply, None
+            self.seen.add("find_reply_late")
+        else:
+            reply, delay_ns = self.calls.execute(seat, mode)
+            if delay_ns:
+                seat.reply = reply
+                seat.sleep_until(self.now + delay_ns)
+                return pid, describe(call), "late reply"
+            if seat.crash_after and isinstance(call, _TAKES_EFFECT):
+                seat.call = None
+                self.crash(pid)
+                return pid, describe(call), "crash"
+        if type(call) is seam.Find and type(reply) is seam.Found:
+            self.checks.found(seat.name, [view.obj for view in reply.views])
+        self._resume(seat, reply)
+        return pid, describe(call), type(reply).__name__
+
+
+def describe(call: Any) -> str:
+    """Return a call as the trace spells it."""
+    kind = type(call)
+    if kind is seam.Sleep or kind is seam.FsList:
+        return kind.__name__
+    if kind is seam.BoundedCall:
+        return f"{call.kind} {call.obj}"
+    if isinstance(call, BACKEND_CALLS):
+        return f"{kind.__name__} {subject_of(call)}"
+    if kind is seam.MemCommit:
+        return f"MemCommit {call.expected} {' '.join([ev.kind_of(event) for event in call.batch])}"
+    if kind is seam.MemRead:
+        return f"MemRead {call.have}"
+    if kind is seam.AcquireLock:
+        return "AcquireLock"
+    return f"{kind.__name__} {call.fs} {getattr(call, 'new', None) or getattr(call, 'name', '')}"
