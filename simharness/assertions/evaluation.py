@@ -43,6 +43,7 @@ class Evaluation:
             parameters=as_table(assertion),
             outcome=fold.outcome,
             evidence=tuple(Evidence(mark.at_ns, self._reference(mark)) for mark in fold.evidence),
+            note=fold.note or msgspec.UNSET,
         )
 
     def verdicts(self) -> tuple[Verdict | None, ...]:

@@ -73,6 +73,8 @@ class Fold:
         self._board, self._place = board, place
         self.outcome: Outcome | None = None
         self.evidence: tuple[Mark, ...] = ()
+        self.note = ""
+        """What the outcome rests on, in words, where records alone do not say it."""
 
     def subscriptions(self) -> tuple[Subscription, ...]:
         """Return the events this fold wants."""

@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
+from simharness.assertions.training_facts import TrainingFacts, facts_of, has_training, network_of
 from simharness.contracts.assertions import Assertion
-from simharness.contracts.scenario import Scenario
+from simharness.contracts.scenario import PeerDecl, Scenario
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +32,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     members: tuple[Member, ...]
     assertions: tuple[Assertion, ...]
+    training: TrainingFacts | None = None
+    """The training job, if there is one."""
 
     def member(self, peer: str) -> Member | None:
         """Return the declared peer of that id."""
@@ -61,7 +64,8 @@ def from_scenario(scenario: Scenario) -> Setting:
     members = tuple(
         _member(peer.id, peer.kind, scenario.tick_period_ns(peer), peer.kind_config) for peer in scenario.peers
     )
-    return Setting(members=members, assertions=scenario.assertions)
+    training = _training(scenario, members) if has_training(scenario.peers) else None
+    return Setting(members=members, assertions=scenario.assertions, training=training)
 
 
 def from_toml(text: str) -> Setting:
@@ -71,7 +75,8 @@ def from_toml(text: str) -> Setting:
         ValueError: If the text is not TOML or not such a scenario; one line says why.
     """
     try:
-        document = msgspec.convert(tomllib.loads(text), _Document)
+        table = tomllib.loads(text)
+        document = msgspec.convert(table, _Document)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     members = tuple(
@@ -83,7 +88,15 @@ def from_toml(text: str) -> Setting:
         )
         for peer in document.peers
     )
-    return Setting(members=members, assertions=document.assertions)
+    training = None
+    if has_training(document.peers):
+        peers = [PeerDecl(id=p.id, kind=p.kind, initial_state="", kind_config=p.kind_config) for p in document.peers]
+        training = _training(network_of(table, peers), members)
+    return Setting(members=members, assertions=document.assertions, training=training)
+
+
+def _training(scenario: Scenario, members: tuple[Member, ...]) -> TrainingFacts | None:
+    return facts_of(scenario, {member.id: member.tick_period_ns for member in members})
 
 
 def _member(peer: str, kind: str, tick_period_ns: int, config: Mapping[str, Any]) -> Member:

@@ -121,6 +121,43 @@ class PeerDetectedDeadWithin(_Assertion, frozen=True, kw_only=True, tag="peer_de
     within_ns: int
 
 
+class TrainUpdateMatchesReference(_Assertion, frozen=True, kw_only=True, tag="train_update_matches_reference"):
+    """Invariant 1: every committed step is the update that one process would have made of the same samples, within tolerance.
+
+    Inconclusive if no step could tell a weighted mean from an unweighted one, or fewer than `min_discriminating` could.
+    """
+
+    min_discriminating: int | None = None
+
+
+class TrainReplicasIdentical(_Assertion, frozen=True, kw_only=True, tag="train_replicas_identical"):
+    """Invariant 2: all states reported for one generation and step are the same, byte for byte."""
+
+
+class TrainSampleAccounting(_Assertion, frozen=True, kw_only=True, tag="train_sample_accounting"):
+    """Invariant 3: in each epoch of the lineage every sample of whoever is there contributes exactly once."""
+
+
+class TrainStepOrder(_Assertion, frozen=True, kw_only=True, tag="train_step_order"):
+    """Invariant 4: commits and applies follow each other one by one, and nothing is rolled back without need."""
+
+
+class TrainWeights(_Assertion, frozen=True, kw_only=True, tag="train_weights"):
+    """Invariant 5: a contribution weighs what it holds, and the weights of a step add up to one."""
+
+
+class TrainProvenance(_Assertion, frozen=True, kw_only=True, tag="train_provenance"):
+    """Invariant 6: whatever is in a committed step was computed for it, by a member, and had reached the hub."""
+
+
+class TrainProgress(_Assertion, frozen=True, kw_only=True, tag="train_progress"):
+    """At least `min_steps` steps are committed in (after, after + within], unless the job has done all it has to do."""
+
+    after_ns: int
+    within_ns: int
+    min_steps: int
+
+
 Assertion = (
     AllAliveAt
     | AllAliveThroughout
@@ -136,6 +173,13 @@ Assertion = (
     | WorkerAliveThroughout
     | NameResolvesWithin
     | PeerDetectedDeadWithin
+    | TrainUpdateMatchesReference
+    | TrainReplicasIdentical
+    | TrainSampleAccounting
+    | TrainStepOrder
+    | TrainWeights
+    | TrainProvenance
+    | TrainProgress
 )
 
 ASSERTION_TYPES: Final[tuple[type[Assertion], ...]] = (
@@ -173,3 +217,5 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any]
     outcome: Outcome
     evidence: tuple[Evidence, ...] = ()
+    note: str | msgspec.UnsetType = msgspec.UNSET
+    """In words, what the records do not say by themselves; absent where there is nothing to add (ruling I1)."""

@@ -14,6 +14,13 @@ from simharness.assertions.catalog.instants import ConvergenceAfterFold, PeerDet
 from simharness.assertions.catalog.probes import NoDeadWhenProbesOkFold, NoFlapWhileProbesOkFold
 from simharness.assertions.catalog.resurrection import DeadPeerResurrectsWithinFold
 from simharness.assertions.catalog.stages import NameResolvesWithinFold, WorkerAliveThroughoutFold
+from simharness.assertions.catalog.training_order import TrainStepOrderFold
+from simharness.assertions.catalog.training_progress import TrainProgressFold
+from simharness.assertions.catalog.training_provenance import TrainProvenanceFold
+from simharness.assertions.catalog.training_replicas import TrainReplicasIdenticalFold
+from simharness.assertions.catalog.training_samples import TrainSampleAccountingFold
+from simharness.assertions.catalog.training_update import TrainUpdateMatchesReferenceFold
+from simharness.assertions.catalog.training_weights import TrainWeightsFold
 from simharness.assertions.fold import Board, Fold
 from simharness.assertions.setting import Setting
 from simharness.contracts import assertions as kinds
@@ -33,4 +40,11 @@ FOLDS: Final[dict[type[kinds.Assertion], Callable[[Any, Setting, Board, int], Fo
     kinds.WorkerAliveThroughout: WorkerAliveThroughoutFold,
     kinds.NameResolvesWithin: NameResolvesWithinFold,
     kinds.PeerDetectedDeadWithin: PeerDetectedDeadWithinFold,
+    kinds.TrainUpdateMatchesReference: TrainUpdateMatchesReferenceFold,
+    kinds.TrainReplicasIdentical: TrainReplicasIdenticalFold,
+    kinds.TrainSampleAccounting: TrainSampleAccountingFold,
+    kinds.TrainStepOrder: TrainStepOrderFold,
+    kinds.TrainWeights: TrainWeightsFold,
+    kinds.TrainProvenance: TrainProvenanceFold,
+    kinds.TrainProgress: TrainProgressFold,
 }
