@@ -1,7 +1,6 @@
 """Executes the call that a process is parked at: the fault mode, the effect, the reply."""
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from simharness.core.units import NS_PER_S, PPM
 from simharness.supervisor.checks import Checks
@@ -14,6 +13,9 @@ from simharness.supervisor.seats import Seat
 from simharness.supervisor.truth import Truth
 from simharness.systems.supervisor import seam
 from simharness.systems.supervisor.store.memory import MemoryRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _REPLY_LATE: Final = (1 * NS_PER_S, 40 * NS_PER_S)
 _BOUNDED: Final = {"hold": "Hold", "release": "Release", "requeue": "Requeue"}

@@ -60,6 +60,14 @@ class Disturbances(Population):
         seat.freeze(self.now + for_ns, "freeze")
         return True
 
+    def thaw(self, pid: str) -> bool:
+        """Let a frozen supervisor go on."""
+        seat = self.seats.get(pid)
+        if seat is None or seat.frozen_ns <= self.now:
+            return False
+        seat.thaw()
+        return True
+
     def revoke(self, pid: str) -> bool:
         """Let the lock table forget a live owner."""
         seat = self.seats.get(pid)
@@ -77,7 +85,7 @@ class Disturbances(Population):
                 return False
             self.lock.clear()
             self.seen.add("machine_crash")
-        epoch = disk.epoch
+        epoch, before = disk.epoch, steps_of(disk.listing().files)
         lost = disk.cut(lambda name: self.draws.below(PPM, f"cut/{which}/{epoch}/{name}"))
         if which == "record":
             if lost:
@@ -85,9 +93,10 @@ class Disturbances(Population):
             if not (self.ledger.tampered or self.tombstone()):
                 self.checks.survived(batches_of(disk.listing().files))
         else:
-            if lost:
+            after = steps_of(disk.listing().files)
+            if after != before:
                 self.seen.add("power_cut_lost_unsynced")
-            self.checks.listed(steps_of(disk.listing().files))
+            self.checks.listed(after)
             self.checks.durable(steps_of(disk.durable()))
         return True
 

@@ -86,27 +86,27 @@ class Ledger:
 
     def _count(self, event: ev.Event) -> None:
         seen = self._seen
-        name = _PLAIN_COUNTERS.get(type(event))
-        if name is not None:
+        if (name := _PLAIN_COUNTERS.get(type(event))) is not None:
             seen.add(name)
         match event:
+            case ev.Settled():
+                self._count_settlement()
             case ev.Hold(by=by):
                 seen.add(f"hold_by_{by}")
             case ev.Release(by="cessation"):
                 seen.add("cessation_resume")
             case ev.OutcomeDecided(state=state, cause=cause):
-                seen.add(f"outcome_{state}")
-                if cause == "lost":
-                    seen.add("outcome_lost")
+                seen.update((f"outcome_{state}", f"outcome_{cause}"))
             case ev.EscalationRaised(kind=kind):
                 seen.add(f"esc_{kind}")
             case ev.EscalationAnswered(answer="node_confirmed_dead"):
                 seen.add("node_confirmed_dead")
-            case ev.Settled():
-                if self._checks.manual and not self._checks.any_abandon:
-                    seen.add("manual_settled_without_abandon")
-                if self._purged():
-                    seen.add("settled_after_purge")
+
+    def _count_settlement(self) -> None:
+        if self._checks.manual and not self._checks.any_abandon:
+            self._seen.add("manual_settled_without_abandon")
+        if self._purged():
+            self._seen.add("settled_after_purge")
 
 
 class CommitWatch:
@@ -150,8 +150,6 @@ class WatchedStore:
             acknowledge = self._ledger.acknowledge
             for version, batch in enumerate(reply.batches, have + 1):
                 acknowledge(version, batch)
-        elif isinstance(reply, seam.Tombstoned):
-            self._seen.add("tombstoned")
         return reply
 
     def commit(self, expected: int, batch: ev.Batch, mutation_id: str) -> seam.Process[seam.CommitReply]:

@@ -150,20 +150,23 @@ class Truth:
         if mode == "late":
             self._send_late(call, address)
         elif mode == "crash":
-            self._land(call, steps=1)
-            assert isinstance(call, seam.BoundedCall)
-            o = self.backend.get(JOB, call.obj)
-            if o is not None and o.bit:
-                self._seen.add("requeue_crashed")
-        elif mode == "reply_lost":
-            self._land(call)
-            if isinstance(call, seam.Start):
-                self._seen.add("start_reply_lost")
-        elif isinstance(call, seam.Start):
-            self._seen.add("start_dropped")
-        elif isinstance(call, seam.Find):
-            self._seen.add("find_failed")
+            self._crash_in(call)
+        else:
+            if mode == "reply_lost":
+                self._land(call)
+            if isinstance(call, seam.Find):
+                self._seen.add("find_failed")
+            elif isinstance(call, seam.Start):
+                self._seen.add(f"start_{mode}")
         return seam.Unknown()
+
+    def _crash_in(self, call: seam.BackendCall) -> None:
+        """Let the scheduler crash between the steps of a requeue: the bit stays set."""
+        assert isinstance(call, seam.BoundedCall)
+        self._land(call, steps=1)
+        o = self.backend.get(JOB, call.obj)
+        if o is not None and o.bit:
+            self._seen.add("requeue_crashed")
 
     def _send_late(self, call: seam.BackendCall, address: str) -> None:
         bounded = isinstance(call, seam.BoundedCall)
@@ -224,40 +227,32 @@ class Truth:
         o = self.backend.get(JOB, call.obj)
         if o is None or isinstance(call, seam.Cessation):
             return self.adapter.land(call, self.now)
-        before = (o.gated, o.state, o.held, o.bit, o.stop_requested, o.runs)
         if isinstance(call, seam.Stop):
             self._checks.stop_landed(o.obj)
-            if o.lost:
-                self._seen.add("stop_on_lost_node")
+        before, bit = o.state, o.bit
         reply = self.adapter.land(call, self.now, steps=steps)
-        if before != (o.gated, o.state, o.held, o.bit, o.stop_requested, o.runs):
-            self._count(call, o, before[1], late=late)
+        self._landed(call, o, before, late=late)
+        if isinstance(call, seam.ClearBit) and bit and not o.bit:
+            self._seen.add("bit_restored")
         return reply
 
-    def _count(self, call: seam.BackendCall, o: BackendObject, state: str, *, late: bool) -> None:
-        """Raise the counters of a call that has changed something."""
-        seen, checks = self._seen, self._checks
-        if isinstance(call, seam.ClearBit):
-            seen.add("bit_restored")
-        elif isinstance(call, seam.Stop):
-            if late:
-                seen.add("late_stop")
-        elif isinstance(call, seam.Open):
-            if late:
-                seen.add("late_open")
-            if checks.cancelled:
+    def _landed(self, call: seam.BackendCall, o: BackendObject, state: str, *, late: bool) -> None:
+        """Raise the counters of a call that has landed on an object, which was in `state` before."""
+        seen = self._seen
+        if late:
+            seen.add(f"late_{late_name(call).partition(':')[0]}")
+        if isinstance(call, seam.Open):
+            if self._checks.cancelled:
                 seen.add("open_after_cancel")
+        elif isinstance(call, seam.Stop):
+            if o.lost:
+                seen.add("stop_on_lost_node")
         elif isinstance(call, seam.BoundedCall):
-            if late:
-                seen.add(f"late_{call.kind}")
             if self.now > call.deadline_ns:
                 seen.add("call_in_deadline_window")
-            if call.kind == "requeue" and o.runs:
-                if state == "running":
-                    seen.add("requeue_running")
-                elif state == "ended" and o.alive:
-                    seen.add("requeue_revived")
-                if checks.outcome is not None:
+            if call.kind == "requeue" and state != o.state:
+                seen.add("requeue_running" if state == "running" else "requeue_revived")
+                if self._checks.outcome is not None:
                     seen.add("requeue_after_outcome")
 
     def act(self, obj: str, act: Act) -> bool:
@@ -279,25 +274,28 @@ class Truth:
         """Pass a transition of the job's objects on."""
         if o.job != JOB:
             return
-        checks, seen = self._checks, self._seen
         if field in _TOLD:
-            checks.changed(o.obj, field, old, new)
+            self._checks.changed(o.obj, field, old, new)
             if field == "state":
                 if new == "running":
                     self._execution(o.obj, o.runs, True)  # noqa: FBT003  # a callback has no keywords
                 elif old in ("running", "stopping") and new != "stopping":
                     self._execution(o.obj, o.runs, False)  # noqa: FBT003
         elif field == "created":
-            if checks.cancelled:
-                seen.add("create_after_cancel")
-            if checks.settled:
-                seen.add("create_after_settlement")
-            if any(other.id == o.id for other in self.backend.objects if other is not o):
-                seen.add("id_reused")
-            checks.created(o.obj, gated=o.gated)
+            self._created(o)
         elif field == "purged":
-            seen.add("object_purged")
+            self._seen.add("object_purged")
             self.purged_at[o.obj] = self.now
+
+    def _created(self, o: BackendObject) -> None:
+        checks, seen = self._checks, self._seen
+        if checks.cancelled:
+            seen.add("create_after_cancel")
+        if checks.settled:
+            seen.add("create_after_settlement")
+        if any(other.id == o.id for other in self.backend.objects if other is not o):
+            seen.add("id_reused")
+        checks.created(o.obj, gated=o.gated)
 
 
 def late_name(call: seam.BackendCall) -> str:

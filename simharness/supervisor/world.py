@@ -1,7 +1,7 @@
 """The world of one job: one step is one move of the clock and one actor that goes on."""
 
-from collections.abc import Iterable
-from typing import Any, Final, cast
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from simharness.supervisor import quiet
 from simharness.supervisor.chooser import Chooser, Draws, ReplayChooser, SeededChooser
@@ -14,8 +14,10 @@ from simharness.supervisor.trace import Recorded, TraceHash, readable
 from simharness.supervisor.truth import LateCall
 from simharness.systems.supervisor import events as ev
 from simharness.systems.supervisor import seam
-from simharness.systems.supervisor.backend import Act
 from simharness.systems.supervisor.config import NO_DEFECTS, Defects
+
+if TYPE_CHECKING:
+    from simharness.systems.supervisor.backend import Act
 
 _AFTER_SETTLEMENT: Final = 150
 _LAND_AT_BOUND_PPM: Final = 700_000
@@ -57,6 +59,16 @@ class World(Disturbances):
         self._hash = TraceHash()
         self._moved_ns = 0
         self._settled_step: int | None = None
+        self._verbs: dict[str, Callable[[str, str], bool]] = {
+            "env": lambda obj, act: self.truth.act(obj, cast("Act", act)),
+            "person": self.at_once,
+            "crash": lambda pid, _: self.crash(pid),
+            "drain": lambda pid, _: self.drain(pid),
+            "revoke": lambda pid, _: self.revoke(pid),
+            "thaw": lambda pid, _: self.thaw(pid),
+            "freeze": lambda pid, for_ns: self.freeze(pid, int(for_ns)),
+            "cut": lambda which, _: self.cut(which),
+        }
 
     # --- the clock ---------------------------------------------------------------------------------------------------
 
@@ -174,31 +186,12 @@ class World(Disturbances):
         verb, target, arg = entry.verb, entry.target, entry.arg
         if verb in ("run", "reply"):
             return self._run(target, arg or None)
-        done = True
         if verb == "late":
             late = self.truth.find_late(target)
             if late is not None:
                 return self._settle_late(late, arg)
-            done = False
-        elif verb == "env":
-            done = self.truth.act(target, cast("Act", arg))
-        elif verb == "person":
-            done = self.at_once(target, arg)
-        elif verb == "freeze":
-            done = self.freeze(target, int(arg))
-        elif verb == "thaw":
-            seat = self.seats.get(target)
-            done = seat is not None and seat.frozen_ns > self.now
-            if seat is not None:
-                seat.thaw()
-        elif verb == "cut":
-            done = self.cut(target)
-        elif verb == "crash":
-            done = self.crash(target)
-        elif verb == "drain":
-            done = self.drain(target)
-        elif verb == "revoke":
-            done = self.revoke(target)
+        do = self._verbs.get(verb)
+        done = do is not None and do(target, arg)
         return verb, f"{target} {arg}".strip(), "done" if done else "skipped"
 
     def _settle_late(self, late: LateCall, fate: str) -> tuple[str, str, str]:

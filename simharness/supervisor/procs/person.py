@@ -127,8 +127,9 @@ class Person:
             case "object_missing":
                 gone = world.truth.backend.get(JOB, subject) is None
                 wanted = "moot" if state.objs[subject].verified else "confirmed_gone" if gone else "checked"
-        for attempt in (wanted, "moot"):
-            given = answer(state, question.id, cast("ev.Answer", attempt), world.now, world.defects)
+        choices: tuple[ev.Answer, ...] = (wanted, "moot")
+        for attempt in choices:
+            given = answer(state, question.id, attempt, world.now, world.defects)
             if not isinstance(given, Refusal):
                 return given
             if wanted == "confirmed_gone":

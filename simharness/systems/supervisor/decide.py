@@ -279,7 +279,8 @@ def _keep(look: Look, sub: Submission, canon: Obj) -> Decision:
     step = find_if_stale(look) or stop_and_verify(look, _condemned(look)) or attempts(look)
     if step:
         return step
-    view = look.view(canon.obj) or (GONE if canon.gone else None)
+    # A fenced object may be verified and then purged before its end is recorded: verified is ended, listed or not (§5.2).
+    view = look.view(canon.obj) or (GONE if canon.verified else None)
     if view is None:
         return escalate(look, "object_missing", canon.obj, look.ob.missing.get(canon.obj)) or rest(look)
     if look.ended(view):
