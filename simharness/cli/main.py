@@ -70,10 +70,15 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--seed", type=_unsigned, help="use this seed instead of the file's")
     run.add_argument("--max-dispatches", type=_count, metavar="N", help="abort after N dispatches")
     run.add_argument("--keep-partial", action="store_true", help="keep the bundle of a run that was aborted")
-    run.add_argument("--swim-profile", metavar="NAME", help="profile of every swim peer")
-    run.add_argument(
-        "--swim-defect", metavar="NAME", action="append", default=[], help="switch a defect on, repeatable"
-    )
+    _add_swim_options(run)
+
+    live = command("live", "run a scenario in real time: one process a peer, real UDP sockets on loopback")
+    live.add_argument("file", metavar="SCENARIO", help="scenario file of swim and stage peers")
+    live.add_argument("--out", metavar="DIR", help="bundle directory")
+    live.add_argument("--seed", type=_unsigned, help="use this seed instead of the file's")
+    live.add_argument("--address", default="127.0.0.1", metavar="IP", help="loopback address to bind to (127.0.0.1)")
+    live.add_argument("--keep-partial", action="store_true", help="keep the bundle of a run that was broken off")
+    _add_swim_options(live)
 
     check = command("check", "validate scenario files without running them")
     check.add_argument("files", nargs="+", metavar="FILE", help="scenario file")
@@ -101,10 +106,7 @@ def parser() -> argparse.ArgumentParser:
     sweep.add_argument("--jobs", type=_count, metavar="N", help="processes (one a core)")
     sweep.add_argument("--out", metavar="FILE", help="row file, NDJSON; a sweep that was stopped goes on from it")
     sweep.add_argument("--shrink", action="store_true", help="shrink the first failing scenario")
-    sweep.add_argument("--swim-profile", metavar="NAME", help="profile of every swim peer")
-    sweep.add_argument(
-        "--swim-defect", metavar="NAME", action="append", default=[], help="switch a defect on, repeatable"
-    )
+    _add_swim_options(sweep)
 
     knobs = command("knobs", "switch every defect on in turn and let the property that exists for it find it")
     knobs.add_argument("--system", default="swim", metavar="NAME", help="whose defects: swim, or all (swim)")
@@ -116,6 +118,13 @@ def parser() -> argparse.ArgumentParser:
     watch = command("watch", "run a scenario or a property again whenever a source file changes")
     watch.add_argument("target", metavar="TARGET", help="scenario file, or pytest id of a property")
     return root
+
+
+def _add_swim_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--swim-profile", metavar="NAME", help="profile of every swim peer")
+    command.add_argument(
+        "--swim-defect", metavar="NAME", action="append", default=[], help="switch a defect on, repeatable"
+    )
 
 
 def _add_forms(command: Callable[[str, str], argparse.ArgumentParser]) -> None:

@@ -10,6 +10,7 @@ from simharness.bundle.reader import Bundle
 from simharness.cli import progress, show
 from simharness.cli.bundles import opened
 from simharness.cli.main import FAILED, PASSED
+from simharness.core.errors import InputError
 from simharness.hosts.kinds import Kinds
 from simharness.run import defects_of, run_to_bundle
 from simharness.scenario.loader import load
@@ -18,6 +19,9 @@ from simharness.scenario.loader import load
 def run(args: argparse.Namespace) -> int:
     """Replay into a scratch directory; exit 1 if the digests differ, and show the first divergence."""
     original = opened(args.bundle)
+    if original.manifest["termination"].get("source") == "live":
+        rule = "a live run has no second time; `simharness run` simulates its scenario, `diff` compares the two"
+        raise InputError(file=str(original.root.joinpath("manifest.json")), field="termination.source", rule=rule)
     recorded = bundle_digest(original.root)
     kinds = Kinds()
     loaded = load(original.root.joinpath("scenario.toml"), kinds)

@@ -221,12 +221,11 @@ class Coordinator:
         """How far the run has come: the time of the latest event."""
         return max((event.at_ns for event in self._events), default=0)
 
-    def records(self) -> Iterator[Record]:
-        """Yield what was collected, in the order of time; a mutation comes before the events of its instant."""
+    def records(self, end_ns: int) -> Iterator[Record]:
+        """Yield what was collected of a run that ended at a time; a mutation comes before the events of its instant."""
         sequence = count()
-        reached_ns = self._scenario.duration_ns if self._is_over() else self.reached_ns
         for index, mutation in enumerate(self._scenario.mutations):
-            if mutation.at_ns <= reached_ns:
+            if mutation.at_ns <= end_ns:
                 yield MutationRecord(mutation.at_ns, next(sequence), index, mutation)
         for event in sorted(self._events, key=lambda event: event.at_ns):
             yield EventRecord(event.at_ns, next(sequence), event.host_id, event.kind_tag, event.event)

@@ -103,7 +103,7 @@ def _play(coordinator: Coordinator) -> Termination:
 def _write(loaded: Loaded, coordinator: Coordinator, out: Path, termination: Termination) -> tuple[Verdict, ...]:
     verdicts: list[Verdict] = []
     with BundleWriter(out, scenario_toml=emit(loaded.scenario), facts=_facts(loaded)) as writer:
-        for record in coordinator.records():
+        for record in coordinator.records(termination.at_ns):
             writer.write_record(record)
         writer.finish(
             termination,

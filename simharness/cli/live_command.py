@@ -1,0 +1,95 @@
+"""`simharness live`: run a scenario in real time, over real sockets on loopback; write the bundle, judge."""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from simharness.bundle.reader import Bundle
+from simharness.cli import show
+from simharness.cli.main import ABORTED, abort_report, complain
+from simharness.cli.swim_options import SwimOptions
+from simharness.core.errors import EngineAbort
+from simharness.core.units import NS_PER_MS, NS_PER_S
+from simharness.hosts.kinds import Kinds
+from simharness.live.run import LiveResult, run_live
+from simharness.run import defects_of
+from simharness.scenario.loader import Loaded, load
+from simharness.scenario.words import printable
+
+_RUNS: Final = Path(".simharness", "live")
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run one file. An abort is reported like one of the simulator's."""
+    kinds = Kinds()
+    options = SwimOptions(args, kinds)
+    loaded = load(args.file, kinds, seed=args.seed, reconfigure=options.reconfigure if options.given else None)
+    options.refuse_if_idle()
+    file, scenario = printable(args.file), loaded.scenario
+    defects = defects_of(scenario)
+    report: dict[str, Any] = {"file": file, "seed": scenario.seed, "defects": defects}
+    place = _place(args, loaded)
+    if not args.json:
+        show.print_defects(defects)
+        processes = len(scenario.peers) + len(scenario.relays)
+        print(f"scenario     {file}  {show.seconds(scenario.duration_ns)} real  {processes} processes", flush=True)
+    try:
+        with _bar(scenario.duration_ns) as watch:
+            result = run_live(loaded, place, address=args.address, keep_partial=args.keep_partial, watch=watch)
+    except EngineAbort as abort:
+        complain(abort)
+        kept = printable(str(place)) if args.keep_partial else None
+        if args.json:
+            show.print_json(report | {"bundle": kept, "error": abort_report(abort)})
+        elif kept is not None:
+            print(f"bundle       {kept} (partial)")
+        return ABORTED
+    if args.json:
+        show.print_json(report | _result(result))
+    else:
+        show.print_verdicts(result.verdicts, Bundle(result.bundle))
+        print(f"bundle       {printable(str(result.bundle))}")
+        print(f"latest tick  {result.late_ns // NS_PER_MS} ms late")
+    return show.exit_code(result.verdicts)
+
+
+def _place(args: argparse.Namespace, loaded: Loaded) -> Path:
+    """Return where the bundle goes: `--out`, or a directory named after the file's place."""
+    if args.out is not None:
+        return Path(args.out)
+    return _RUNS.joinpath(_NO_NAME.sub("_", "-".join(PurePosixPath(loaded.scenario_path).with_suffix("").parts)))
+
+
+def _result(result: LiveResult) -> dict[str, Any]:
+    return {
+        "bundle": printable(str(result.bundle)),
+        "digest": result.digest,
+        "termination": show.plain(result.termination),
+        "late_ns": result.late_ns,
+        "verdicts": show.plain(result.verdicts),
+    }
+
+
+@contextmanager
+def _bar(end_ns: int) -> Iterator[Callable[[int], object]]:
+    """Show on a terminal how far the run is."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console  # noqa: PLC0415  # slow to import, and nobody sees it in a pipe
+    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
+
+    columns = (TextColumn("live"), BarColumn(), TextColumn("{task.fields[reached]}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("live", total=end_ns, reached="starting")
+
+        def watch(now_ns: int) -> None:
+            reached = f"{now_ns // NS_PER_S} of {end_ns // NS_PER_S} seconds"
+            progress.update(task, completed=now_ns, reached=reached)
+
+        yield watch

@@ -1,0 +1,1 @@
+"""Real processes and sockets on loopback: budgets are generous, for the machine may be busy."""
