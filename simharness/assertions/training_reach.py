@@ -109,7 +109,7 @@ class Reach:
     def _towards_hub(self, mutation: Payload) -> list[str]:
         """Return the workers whose link to the hub a mutation names."""
         links = mutation.get("links")
-        named = [link for link in links if isinstance(link, dict)] if isinstance(links, list) else []
+        named = [link for link in links if isinstance(link, dict)] if isinstance(links, list | tuple) else []
         return [str(link.get("from")) for link in named if link.get("to") == self._hub]
 
 

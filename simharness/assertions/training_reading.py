@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from simharness.assertions.fold import Mark, Payload, integer
 
 DIGEST_BYTES: Final = 16
+_U32: Final = 2**32 - 1
 
 Place = tuple[int, int]
 """Generation and step."""
@@ -60,7 +61,7 @@ def digest(data: bytes) -> str:
 
 def cursor_digest(step: int, epoch: int, bitmap: bytes) -> str:
     """Return the digest of a state's cursor: step and epoch as u32, little-endian, then the bitmap of the consumed samples."""
-    return digest(step.to_bytes(4, "little") + epoch.to_bytes(4, "little") + bitmap)
+    return digest((step & _U32).to_bytes(4, "little") + (epoch & _U32).to_bytes(4, "little") + bitmap)
 
 
 def _bytes(text: str) -> bytes:
@@ -148,13 +149,14 @@ class Gradients:
         self._found: dict[tuple[str, int, int], Gradient] = {}
 
     def add(self, worker: str | None, event: Payload, mark: Mark) -> Gradient | None:
-        """Take a `TrainGradient`; return the earlier one of the same name, if there was one. The earlier one stays."""
+        """Take a `TrainGradient`; return the one of the same name that it takes the place of, if there is one."""
         ids = tuple([item if type(item) is int else -1 for item in _list(event.get("ids"))])
         generation, step = place(event)
         made = Gradient(generation, integer(event, "view"), step, word(event, "base"), ids, mark)
         name = worker or "", integer(event, "incarnation"), integer(event, "seq")
-        kept = self._found.setdefault(name, made)
-        return None if kept is made else kept
+        former = self._found.get(name)
+        self._found[name] = made
+        return former
 
     def of(self, contribution: Contribution) -> Gradient | None:
         """Return the gradient behind a contribution, whatever it was computed for; None if there is none."""

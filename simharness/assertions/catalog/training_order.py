@@ -24,6 +24,7 @@ from simharness.contracts.assertions import TrainStepOrder
 class _Held(NamedTuple):
     """A state that somebody holds, by its digest."""
 
+    generation: int
     step: int
     whole: str
     mark: Mark
@@ -130,7 +131,7 @@ class TrainStepOrderFold(TrainingFold):
 
     def on_checkpoint(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
         """Note what is on whose disk."""
-        self._disk[str(host)] = _Held(integer(event, "step"), word(event, "digest"), Mark(at_ns, "", key))
+        self._disk[str(host)] = _Held(*place(event), word(event, "digest"), Mark(at_ns, "", key))
 
     def on_rollback(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
         """Judge (d)."""
@@ -177,13 +178,16 @@ class TrainStepOrderFold(TrainingFold):
             for where, held in (("holds", self._live.get(worker)), ("has on disk", self._disk.get(worker))):
                 if held is None or held.step <= step or held.mark.at_ns > before_ns:
                     continue
+                newest = held.step == self._lineage.end
+                if newest and held.generation != self._lineage.generation:
+                    continue  # what the newest commit has made, the hub knows by name alone, its digest from the next commit
                 made = self._lineage.place_of(held.step)
                 if made is not None and held.whole in self._states.get(made, ()):
                     note = f"rolled back to state {step}, though {worker} {where} state {held.step} and was heard"
                     self.broken(note, held.mark, mark)
 
     def _hold(self, who: tuple[str, int], at: Place, whole: str, mark: Mark) -> None:
-        held = _Held(at[1], whole, mark)
+        held = _Held(*at, whole, mark)
         self._replicas[who] = held
         self._live[who[0]] = held
         known = self._states.get(at, ())

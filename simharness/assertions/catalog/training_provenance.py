@@ -59,8 +59,9 @@ class TrainProvenanceFold(TrainingFold):
     def on_gradient(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
         """Note a gradient, and a name that is used again."""
         mark = Mark(at_ns, "", key)
-        if self._gradients.add(host, event, mark) is not None:
-            self._ambiguous[str(host), integer(event, "incarnation"), integer(event, "seq")] = mark
+        former = self._gradients.add(host, event, mark)
+        if former is not None:
+            self._ambiguous[str(host), integer(event, "incarnation"), integer(event, "seq")] = former.mark
 
     def on_delivered(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
         """Note what reached the hub."""
@@ -99,7 +100,7 @@ class TrainProvenanceFold(TrainingFold):
         if found is None:
             self.broken(f"{who}: no such gradient", mark)
         elif again is not None:
-            self.broken(f"{who}: two gradients of that name", found.mark, again, mark)
+            self.broken(f"{who}: two gradients of that name", again, found.mark, mark)
         elif found[:3] != at:
             self.broken(f"{who}: computed for generation, view, step {found[:3]}, used for {at}", found.mark, mark)
         elif found.base != base:
