@@ -48,11 +48,9 @@ class Planner:
 
         If nobody has a sample left, it is the first step of the next epoch.
         """
-        return (
-            self._plan(state.epoch, state.consumed, members)
-            or self._plan(state.epoch + 1, 0, members)
-            or StepPlan(state.epoch, state.consumed, ((),) * len(members))  # members who own no sample at all
-        )
+        plan = self._plan(state.epoch, state.consumed, members) or self._plan(state.epoch + 1, 0, members)
+        assert plan is not None, "no shard is empty"
+        return plan
 
     def _plan(self, epoch: int, consumed: int, members: Sequence[Member]) -> StepPlan | None:
         defects, batches = self._config.defects, []

@@ -89,13 +89,6 @@ def test_a_member_without_samples_takes_part() -> None:
     assert [len(each) for each in plan.batches] == [0, 4]
 
 
-def test_members_who_own_nothing_have_an_empty_plan() -> None:
-    """A view of workers with empty shards plans nothing and does not run through epochs for ever."""
-    config = job(2, shard_sizes=[0, 8], allow_even=True)
-    plan = Planner(config, streams(3)).plan_step(state_at(config), [Member(0, 1)])
-    assert (plan.epoch, plan.batches) == (0, ((),))
-
-
 def test_shard_sizes() -> None:
     """Sizes default to the ratio 3 + (2k mod 5); a remainder goes to the first workers."""
     assert job(6).shard_sizes == (9, 15, 21, 12, 18, 9)
