@@ -1,0 +1,1 @@
+"""Tests of the job supervisor: its record, decisions, backend, stores, checkpoints and loop."""
