@@ -12,6 +12,7 @@ BUILT_IN: Final = {
     "echo": "simharness.hosts.echo:KIND",
     "parity_stub": "simharness.hosts.parity_stub:KIND",
     "stage": "simharness.hosts.stage.kind:KIND",
+    "supervisor": "simharness.supervisor.host:KIND",
     "swim": "simharness.hosts.swim.kind:KIND",
 }
 GROUP: Final = "simharness.kinds"

@@ -12,6 +12,7 @@ from simharness.supervisor.record import Ledger
 from simharness.supervisor.seats import Seat
 from simharness.supervisor.truth import Truth
 from simharness.systems.supervisor import seam
+from simharness.systems.supervisor.store.codec import TOMBSTONE
 from simharness.systems.supervisor.store.memory import MemoryRecord
 
 if TYPE_CHECKING:
@@ -143,6 +144,8 @@ class Calls:
         if isinstance(call, seam.FsList):
             self._checks.read_begins(seat.name)
         reply = self._record.execute(call)
+        if isinstance(call, seam.FsLink) and call.new == TOMBSTONE and isinstance(reply, seam.FsDone):
+            self._seen.add("tombstoned")
         watch = seat.watch
         if watch.batch is None or not isinstance(call, seam.FsLink | seam.FsSyncDir):
             return reply

@@ -51,17 +51,20 @@ FIELDS: Final = tuple(field.encode_name for field in msgspec.structs.fields(Prof
 """The names of the fields as a scenario spells them."""
 
 
-def draw(draws: Draws, shape: Shape, given: Mapping[str, Any] | None = None) -> Profile:
+def draw(draws: Draws, shape: Shape | None = None, given: Mapping[str, Any] | None = None) -> Profile:
     """Draw the profile of a seed; what is `given`, under its scenario name, stands.
 
     Raises:
-        ValueError: If a given value is not one that the field can have.
+        ValueError: If a given value is not one that the field can have; one line a mistake.
     """
-    fixed = {"shape": shape, **(given or {})}
+    fixed = dict(given or {})
+    if shape is not None:
+        fixed["shape"] = shape
+    mistakes = complaints(fixed)
+    if mistakes:
+        raise ValueError("\n".join([f"{field}: {rule}" for field, rule in mistakes]))
     below = draws.below
     name = fixed.get("class") or _class(draws)
-    if name not in CLASSES:
-        raise ValueError(f"class: {name!r} is not one of {', '.join(CLASSES)}")
     kind = CLASSES[name]
     storm = name == "launch_storm"
     store = fixed.get("store") or ("memory", "file")[below(2, "param/store")]
@@ -71,6 +74,7 @@ def draw(draws: Draws, shape: Shape, given: Mapping[str, Any] | None = None) -> 
     tampered = store == "file" and draws.ppm(_TAMPER_PPM, "param/tamper")
     lingers = _STORM_LINGERS if name == "requeue_storm" else _LINGERS
     drawn: dict[str, Any] = {
+        "shape": SHAPES[below(len(SHAPES), "param/shape")],
         "store": store,
         "class": name,
         "supervisors": 2 + below(2, "param/supervisors") if storm else 1 + below(_THIRD, "param/supervisors"),
@@ -86,36 +90,39 @@ def draw(draws: Draws, shape: Shape, given: Mapping[str, Any] | None = None) -> 
         "steps": steps,
         "linger_ns": lingers[below(len(lingers), "param/linger")],
     }
-    try:
-        profile = msgspec.convert(drawn | fixed, Profile)
-    except msgspec.ValidationError as error:
-        raise ValueError(str(error)) from None
-    return checked(profile)
+    return msgspec.convert(drawn | fixed, Profile)
 
 
-def checked(profile: Profile) -> Profile:
-    """Return the profile.
+_RANGES: Final[Mapping[str, tuple[int, int]]] = {
+    "supervisors": (1, 3),
+    "rate_ppm": (0, PPM),
+    "start_wait_ns": (1, 3_600 * NS_PER_S),
+    "steps": (0, 1_000_000),
+    "tamper_step": (0, 1_000_000),
+    "linger_ns": (0, 3_600 * NS_PER_S),
+}
+_TYPES: Final = {field.encode_name: field.type for field in msgspec.structs.fields(Profile)}
 
-    Raises:
-        ValueError: If a number is out of range, a fault kind unknown, or the memory store is to be tampered with.
-    """
-    ranges = {
-        "supervisors": (profile.supervisors, 1, 3),
-        "rate_ppm": (profile.rate_ppm, 0, PPM),
-        "start_wait_ns": (profile.start_wait_ns, 1, 3_600 * NS_PER_S),
-        "steps": (profile.steps, 0, 1_000_000),
-        "tamper_step": (profile.tamper_step, 0, 1_000_000),
-        "linger_ns": (profile.linger_ns, 0, 3_600 * NS_PER_S),
-    }
-    for name, (value, low, high) in ranges.items():
-        if not low <= value <= high:
-            raise ValueError(f"{name}: must be an integer from {low} to {high}")
-    for kind in profile.kinds:
-        if kind not in KINDS:
-            raise ValueError(f"kinds: unknown fault kind {kind!r}; choose from {', '.join(KINDS)}")
-    if profile.tamper != "none" and profile.store != "file":
-        raise ValueError("tamper: only the file store can be tampered with")
-    return profile
+
+def complaints(given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return every mistake in given profile fields, as (field, one-line rule)."""
+    found: list[tuple[str, str]] = []
+    for name, value in given.items():
+        if name not in _TYPES:
+            found.append((name, f"unknown field; a profile has {', '.join(_TYPES)}"))
+            continue
+        try:
+            msgspec.convert(value, _TYPES[name])
+        except msgspec.ValidationError as error:
+            found.append((name, str(error)))
+            continue
+        if name in _RANGES and not _RANGES[name][0] <= value <= _RANGES[name][1]:
+            found.append((name, f"must be an integer from {_RANGES[name][0]} to {_RANGES[name][1]}"))
+        if name == "kinds":
+            found += [(name, f"unknown fault kind {kind!r}") for kind in value if kind not in KINDS]
+    if given.get("tamper", "none") != "none" and given.get("store") != "file":
+        found.append(("tamper", 'needs store = "file": a record in memory cannot be tampered with'))
+    return found
 
 
 def table(profile: Profile) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import msgspec
+
 from simharness.supervisor import quiet
-from simharness.supervisor.chooser import Chooser, Draws, ReplayChooser, SeededChooser
+from simharness.supervisor.chooser import JOB, Chooser, Draws, ReplayChooser, SeededChooser
 from simharness.supervisor.disturbances import Disturbances
 from simharness.supervisor.params import Profile
 from simharness.supervisor.population import BACKEND_CALLS, subject_of
@@ -144,6 +146,21 @@ class World(Disturbances):
     def trace_hash(self) -> str:
         """Return the hash of all steps so far."""
         return self._hash.hexdigest()
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the fold of the record, the object table, the parked calls and the counters as plain JSON values."""
+        objects = [msgspec.to_builtins(o) for o in self.truth.backend.objects if o.job == JOB]
+        parked = {pid: describe(seat.call) for pid, seat in self.seats.items() if seat.call is not None}
+        return {
+            "step": self.steps,
+            "world_ns": self.now,
+            "quiet": self.quiet,
+            "record": msgspec.to_builtins(self.ledger.state),
+            "objects": objects,
+            "parked": parked,
+            "late": [late.late_id for late in self.truth.late],
+            "counters": sorted(self.seen),
+        }
 
     def _options(self) -> Options:
         now = self.now

@@ -26,6 +26,5 @@ def pruner(world: "World") -> "Body":
         except RecordCorrupt:
             return
         if done:
-            world.seen.add("tombstoned")
             return
         yield seam.Sleep(until_ns=world.now + NS_PER_S)
