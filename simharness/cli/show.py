@@ -60,7 +60,9 @@ def print_verdicts(verdicts: Sequence[Verdict], bundle: Bundle) -> None:
         return
     quotes = _quotes(verdicts, bundle)
     for verdict in verdicts:
-        print(f"{coloured(verdict.outcome)} {verdict.name} {verdict.kind}  {parameters(verdict)}")
+        print(f"{coloured(verdict.outcome)} {verdict.name} {verdict.kind}  {parameters(verdict)}".rstrip())
+        if verdict.note:
+            print(f"{_INDENT}{verdict.note}")
         if verdict.outcome == "Pass":
             continue
         for evidence in verdict.evidence[:_EVIDENCE_SHOWN]:

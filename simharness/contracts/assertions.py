@@ -182,6 +182,16 @@ Assertion = (
     | TrainProgress
 )
 
+TRAINING_INVARIANTS: Final[tuple[type[Assertion], ...]] = (
+    TrainUpdateMatchesReference,
+    TrainReplicasIdentical,
+    TrainSampleAccounting,
+    TrainStepOrder,
+    TrainWeights,
+    TrainProvenance,
+)
+"""The six invariants of data-parallel training, in their order."""
+
 ASSERTION_TYPES: Final[tuple[type[Assertion], ...]] = (
     AllAliveAt,
     AllAliveThroughout,
@@ -197,6 +207,8 @@ ASSERTION_TYPES: Final[tuple[type[Assertion], ...]] = (
     WorkerAliveThroughout,
     NameResolvesWithin,
     PeerDetectedDeadWithin,
+    *TRAINING_INVARIANTS,
+    TrainProgress,
 )
 
 Outcome = Literal["Pass", "Fail", "Inconclusive"]

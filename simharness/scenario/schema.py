@@ -30,6 +30,7 @@ _POSITIVE: Final = (
     "period_ns",
     "tick_period_ns_override",
     "window_ns",
+    "min_steps",
 )
 _I32: Final = ("status_code", "signal")
 _SIGNED: Final = {"offset_ns": (-(2**63), 2**63 - 1), "drift_ppm": (1 - PPM, PPM)}

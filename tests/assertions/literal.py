@@ -351,6 +351,13 @@ class Reading:
             return "Fail", bad[0].sequence
         return ("Pass" if final else "Inconclusive"), None
 
+    def train_progress(self, a: kinds.TrainProgress) -> Verdict:
+        deadline_ns = a.after_ns + a.within_ns
+        times = [r.virtual_time_ns for r in self.events if r.event["kind"] == "TrainCommit"]
+        if sum(a.after_ns < at_ns <= deadline_ns for at_ns in times) >= a.min_steps:
+            return "Pass", None
+        return ("Fail", -1) if deadline_ns <= self.end_ns else ("Inconclusive", None)
+
     def event_count(self, a: kinds.EventCount) -> Verdict:
         found = [r for r in self.of_kind(a.event_kind) if a.peer is None or r.host_id == a.peer]
         if a.max is not None and len(found) > a.max:

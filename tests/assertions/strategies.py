@@ -22,7 +22,7 @@ _SUBJECTS: Final = ("b", "b", "a", "c")
 _TIMES: Final = st.integers(0, LAST_NS)
 _KINDS: Final = (
     "turn", "turn", "turn", "turn", "ack", "ack", "ack", "ack", "timeout", "bump", "sent", "enqueue", "dequeue", "drop", "life",
-    "life", "cache", "cache", "other",
+    "life", "cache", "cache", "other", "commit",
 )  # fmt: skip
 _PROBING: Final = ("suspect", "suspect", "alive", "alive", "dead", "both", "both", "both", "both", "ack", "timeout")
 
@@ -124,6 +124,8 @@ def _event(draw: st.DrawFn, run: Run, at_ns: int, kind: str, host: str, subject:
         case "cache":
             late = max(0, at_ns - draw(st.integers(0, 9)))
             run.event(late, host, "CacheStateChange", "engine", from_=host, to="b", transition="warmed")
+        case "commit":
+            run.event(at_ns, host, "TrainCommit", "train_hub", generation=0, step=draw(st.integers(0, 3)))
         case _:
             run.event(at_ns, host, "tick", draw(st.sampled_from(("swim", "stage", "engine"))))
 
@@ -194,6 +196,9 @@ OF_KIND: Final[dict[type[Assertion], st.SearchStrategy[Assertion]]] = {
         peer=st.sampled_from(("b", "b", "s")),
         after_ns=st.integers(0, 12),
         within_ns=_WIDTH,
+    ),
+    kinds.TrainProgress: st.builds(
+        kinds.TrainProgress, after_ns=st.integers(0, 12), within_ns=_WIDTH, min_steps=st.integers(1, 2)
     ),
 }
 ASSERTIONS: Final = st.one_of(*OF_KIND.values())
