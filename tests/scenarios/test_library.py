@@ -98,6 +98,7 @@ NO_TWIN: Final[Mapping[str, str]] = {
     "reproduction/relay_hol_wide.toml": "is itself a remedy of relay_hol.toml",
     "calibration/n3_canary_relay_real_worker.toml": "stands beside a captured run, with the own-relay files as its other half",
     "calibration/n3_own_relay_real_worker.toml": "stands beside a captured run, with the stub file as its other half",
+    "calibration/n3_1779733878.toml": "stands beside a captured run, as the others do, and is the stub file with other numbers",
     "calibration/n3_own_relay_stub.toml": "stands beside a captured run, with n3_1779733878_repro.toml on the fixed source",
     "parity/own_form.toml": "is pinned byte by byte and judges nothing",
 }

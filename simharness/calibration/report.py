@@ -1,0 +1,192 @@
+"""A calibration as text, as JSON and as one HTML page that needs nothing but itself."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any, Final
+
+import msgspec
+
+from simharness.calibration import charts
+from simharness.calibration.compare import JUDGED, Comparison, Row, Verdict
+from simharness.calibration.corpus import Reference, Tolerance
+from simharness.calibration.metrics import Metrics
+
+_COLUMNS: Final = ("metric", "ours", "theirs", "allowed", "verdict")
+_ORDER: Final = (Verdict.FAIL, Verdict.PASS, Verdict.REPORT_ONLY, Verdict.INPUT, Verdict.NO_FIGURE)
+_STYLE: Final = """
+:root { color-scheme: light; font-family: system-ui, sans-serif; color: #1f2933; background: #f5f7fa; line-height: 1.45; }
+body { margin: 0 auto; max-width: 70rem; padding: 1.5rem 1rem 3rem; }
+h1 { font-size: 1.5rem; margin: 0 0 .25rem; } h2 { font-size: 1.2rem; margin: 0; } h3 { font-size: .95rem; margin: 1.4rem 0 .2rem; }
+p { margin: .35rem 0; max-width: 60rem; } .quiet { color: #52606d; font-size: .85rem; overflow-wrap: anywhere; }
+section { background: #fff; border: 1px solid #e4e7eb; border-radius: 8px; padding: 1rem; margin-top: 1.25rem; }
+.chip { display: inline-block; border-radius: 99px; padding: .05rem .6rem; font-size: .8rem; font-weight: 600; }
+.chip { white-space: nowrap; }
+.pass { background: #d9f2e3; color: #1c5d3c; } .fail { background: #fbdcdc; color: #8c1c1c; }
+.inconclusive { background: #fdf0d0; color: #7a5500; } .none { background: #e9edf1; color: #52606d; }
+.head { display: flex; flex-wrap: wrap; gap: .5rem; align-items: baseline; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .82rem; width: 100%; min-width: 48rem; }
+th, td { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #e4e7eb; vertical-align: top; }
+td.metric { font-family: ui-monospace, monospace; font-size: .78rem; overflow-wrap: anywhere; min-width: 11rem; }
+td.value { max-width: 13rem; min-width: 4rem; overflow-wrap: anywhere; } td.allowed { white-space: nowrap; }
+td.why { color: #52606d; min-width: 15rem; }
+.charts { display: grid; gap: 0 1.5rem; grid-template-columns: repeat(2, minmax(0, 1fr)); }
+@media (max-width: 48rem) { .charts { grid-template-columns: minmax(0, 1fr); } body { padding: 1rem .5rem 2rem; } }
+details { margin-top: .6rem; } summary { cursor: pointer; font-size: .9rem; }
+"""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One comparison of a report: what was compared, both sides' runs as far as there are any, and the published figures."""
+
+    comparison: Comparison
+    ours: tuple[Metrics, ...]
+    theirs: tuple[Metrics, ...] = ()
+    reference: Reference | None = None
+    tolerances: Mapping[str, Tolerance] = {}
+    facts: tuple[str, ...] = ()
+    """Lines that stand below the title, such as the defects that were switched on."""
+
+
+def table(comparison: Comparison) -> list[str]:
+    """Return a comparison as lines of text: what is judged, then what is not, then how much that was."""
+    rows = sorted(comparison.rows, key=lambda row: _ORDER.index(row.verdict))
+    cells = [_COLUMNS, *((row.metric, row.ours, row.theirs, row.allowed, row.verdict) for row in rows)]
+    widths = [min(44, max(len(row[column]) for row in cells)) for column in range(len(_COLUMNS))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in map(_cut, cells)
+    ]
+    causes = dict.fromkeys(row.cause or "nobody has found out" for row in rows if row.verdict is Verdict.FAIL)
+    lines += [f"cause        {cause}" for cause in causes]
+    return [*lines, f"coverage     {comparison.coverage}"]
+
+
+def _cut(row: Sequence[str]) -> list[str]:
+    return [cell if len(cell) <= 44 else cell[:43] + "\u2026" for cell in row]  # noqa: PLR2004  # the widest column
+
+
+def plain(comparison: Comparison) -> dict[str, Any]:
+    """Return a comparison as plain data, for JSON."""
+    return {
+        "name": comparison.name,
+        "reference": comparison.reference,
+        "verdict": comparison.verdict,
+        "judged": comparison.judged,
+        "passed": comparison.passed,
+        "coverage": comparison.coverage,
+        "rows": msgspec.to_builtins(comparison.rows),
+    }
+
+
+def page(title: str, parts: Sequence[Part]) -> str:
+    """Return the report. The same parts give the same bytes.
+
+    Raises:
+        InputError: If plotly is not installed.
+    """
+    charts.require_plotly()
+    body = "".join(_section(part, f"p{index}") for index, part in enumerate(parts))
+    chips = " ".join(
+        f"{_chip(part.comparison.verdict)} {escape(part.comparison.name)} <span class='quiet'>against "
+        f"{escape(part.comparison.reference)}</span><br>"
+        for part in parts
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style><script>{charts.plotly_script()}</script></head>\n"
+        f"<body><h1>{escape(title)}</h1><p>{chips}</p>\n{body}</body></html>\n"
+    )
+
+
+def _chip(verdict: str) -> str:
+    kind = verdict if verdict in ("pass", "fail", "inconclusive") else "none"
+    return f'<span class="chip {kind}">{escape(verdict)}</span>'
+
+
+def _section(part: Part, prefix: str) -> str:
+    comparison = part.comparison
+    facts = "".join(f'<p class="quiet">{escape(fact)}</p>' for fact in part.facts)
+    judged = [row for row in comparison.rows if row.verdict in JUDGED]
+    others = [row for row in comparison.rows if row.verdict not in JUDGED]
+    return (
+        f'<section><div class="head"><h2>{escape(comparison.name)}</h2>{_chip(comparison.verdict)}'
+        f'<span class="quiet">against {escape(comparison.reference)}</span></div>{facts}'
+        f'<p class="quiet">{escape(comparison.coverage)}</p>{_ratios(part, prefix)}'
+        f"<h3>Judged</h3>{_rows(judged)}"
+        f"<details><summary>Not judged: {len(others)} inputs, figures for the record, and figures that nobody has"
+        f"</summary>{_rows(others)}</details>"
+        f'<div class="charts">{_charts(part, prefix)}</div></section>\n'
+    )
+
+
+def _rows(rows: Sequence[Row]) -> str:
+    head = "".join(f"<th>{name}</th>" for name in ("verdict", *_COLUMNS[:-1], "why"))
+    body = "".join(
+        f'<tr><td>{_chip(row.verdict)}</td><td class="metric">{escape(row.metric)}</td><td class="value">{escape(row.ours)}</td>'
+        f'<td class="value">{escape(row.theirs)}</td><td class="allowed">{escape(row.allowed)}</td>'
+        f'<td class="why">{_why(row)}</td></tr>'
+        for row in rows
+    )
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _why(row: Row) -> str:
+    cause = (
+        f"<p><b>Cause.</b> {escape(row.cause or 'Nobody has found out.')}</p>" if row.verdict is Verdict.FAIL else ""
+    )
+    return escape(row.note) + cause
+
+
+def _ratios(part: Part, prefix: str) -> str:
+    """Draw every judged number as ours / published over the band that passes."""
+    if part.reference is None:
+        return ""
+    shown: list[tuple[str, float, float, float]] = []
+    for metric, tolerance in part.tolerances.items():
+        theirs, ours = part.reference.figures[metric].value, part.ours[0].numbers.get(metric)
+        if tolerance.of or ours is None or ours <= 0 or type(theirs) not in (int, float) or theirs <= 0:
+            continue
+        if tolerance.rule == "ratio":
+            shown.append((metric, ours / theirs, 1 / tolerance.bound, tolerance.bound))
+        elif tolerance.rule == "abs" and theirs > tolerance.bound:
+            band = tolerance.bound / theirs
+            shown.append((metric, ours / theirs, 1 - band, 1 + band))
+    return f"<h3>Ours divided by published</h3>{charts.ratios(shown, f'{prefix}-ratios')}" if shown else ""
+
+
+def _charts(part: Part, prefix: str) -> str:
+    ours = charts.Side("simulated", part.ours, charts.OURS)
+    sides = [ours, *([charts.Side(part.comparison.reference, part.theirs, charts.THEIRS)] if part.theirs else [])]
+    drawn = [
+        ("Message sizes, bytes", charts.boxes(sides, "message.size.", "bytes", f"{prefix}-sizes")),
+        (
+            "Self-incarnation",
+            charts.steps(
+                sides, "swim.self_incarnation.", "incarnation", f"{prefix}-incarnation", points=_published(part)
+            ),
+        ),
+        ("Reasons of transitions", charts.shares(sides, "swim.transition_reasons", f"{prefix}-reasons")),
+        ("How many peers each node held Dead", charts.steps(sides, "swim.dead_peers.", "peers", f"{prefix}-dead")),
+        ("Bytes held by the relay", charts.steps(sides, "relay.queue_depth.", "bytes", f"{prefix}-queue")),
+        ("Delay of deliveries by ordered pair", charts.boxes(sides, "relay.delay_ms.", "ms", f"{prefix}-delays")),
+    ]
+    drawn += [
+        (f"Where the time goes, {side.name}", charts.decomposition(side, f"{prefix}-hol{index}"))
+        for index, side in enumerate(sides)
+        if any(key.startswith("relay.hol.") for run in side.runs for key in run.numbers)
+    ]
+    return "".join(f"<div><h3>{escape(title)}</h3>{chart}</div>" for title, chart in drawn)
+
+
+def _published(part: Part) -> list[tuple[str, float, float]]:
+    """Return the published last values of self-incarnation, at the end of our own run."""
+    if part.reference is None:
+        return []
+    prefix = "swim.self_incarnation_final."
+    end_s = max((path[-1][0] for path in part.ours[0].paths.values()), default=0.0)
+    return [
+        (f"published, {metric.removeprefix(prefix)}", end_s, figure.value)
+        for metric, figure in part.reference.figures.items()
+        if metric.startswith(prefix) and figure.value is not None
+    ]
