@@ -127,8 +127,23 @@ def _add_swim_options(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_calibrate(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
+    """Add the comparison with captured runs."""
+    calibrate = command("calibrate", "compare scenarios with the captured runs that they stand for")
+    calibrate.add_argument(
+        "pairs", nargs="*", metavar="PAIR", help="scenario file or its name, or SCENARIO=FIGURES (all)"
+    )
+    calibrate.add_argument("--out", metavar="DIR", help="where everything is written (.simharness/calibration)")
+    calibrate.add_argument("--seed", type=_unsigned, help="use this seed instead of the files'")
+    calibrate.add_argument(
+        "--no-html", action="store_true", help="write no report.html, which needs the extra `report`"
+    )
+
+
 def _add_forms(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
-    """Add the commands that write a run in another form."""
+    """Add the commands that set a run beside another, or write it in another form."""
+    _add_calibrate(command)
+
     export = command("export", "write a bundle in the layout of production's collector")
     export.add_argument("bundle", metavar="BUNDLE", help="bundle directory")
     export.add_argument("--to", required=True, choices=["production"], help="which form")

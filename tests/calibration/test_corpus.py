@@ -90,7 +90,7 @@ def test_inputs_have_no_tolerance() -> None:
 
 
 def test_the_n3_scenarios_use_the_published_inputs() -> None:
-    """Ruling R23: legs are half the echo RTT, the pump a round trip in the mean, one tick for all stages, the deadline ends the run."""
+    """Ruling R23: legs are half the echo RTT, the pump is a mean round trip, stages have one tick, the deadline ends the run."""
     later = reference("vastai-N3-1779733878").figures
     echo, pairs = later["link.echo_rtt_ms"].value, later["link.pair_rtt_ms"].value
     for pair in PAIRS:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from simharness.bundle.production.opening import open_capture
+from simharness.bundle.production.export import export
+from simharness.bundle.production.opening import open_bundle, open_capture
 from simharness.bundle.reader import Bundle, EventLine, SnapshotFile
 from simharness.calibration.delays import TERMS, DelayParts, Part, terms_ns
 from simharness.calibration.metrics import Metrics, extract, family_of
@@ -90,7 +91,7 @@ def test_what_production_says_of_its_cache_counts() -> None:
 
 
 def test_opinions_in_time() -> None:
-    """Ruling R22 judges the share. Ten seconds: a holds b Suspect for two and Dead for three of them; c says nothing, so it held b Alive throughout."""
+    """Ruling R22 needs the shares. Of ten seconds a holds b Suspect for two, Dead for three; c, which says nothing of it, Alive."""
     found = measured(
         (2, "a", turned("b", "Alive", "Suspect", "probe-timeout")),
         (4, "a", turned("b", "Suspect", "Dead", "suspicion-timeout")),
@@ -178,7 +179,7 @@ def test_an_empty_run_has_counts_of_nothing() -> None:
 
 
 def test_the_terms_sum_to_the_delay(tmp_path: Path) -> None:
-    """§11.3, ruling R20: what a delivery took is attributed whole; an archive of the run gives the metrics that its bundle gives."""
+    """§11.3, ruling R20: what a delivery took is attributed whole. The totals are those of a second reading, of an archive too."""
     loaded, parts = load(ROOT / "scenarios/reproduction/gossip_flap.toml", KINDS), DelayParts()
     done = run_to_bundle(loaded, tmp_path / "bundle", KINDS, observer=parts)
     assert len(parts.parts) > 100
@@ -187,6 +188,9 @@ def test_the_terms_sum_to_the_delay(tmp_path: Path) -> None:
     found = extract(open_capture(done.bundle), parts.parts)
     recounted = recount(Bundle(done.bundle))
     assert {key: found.numbers[key] for key in recounted} == recounted
+    export(open_bundle(done.bundle), tmp_path / "run.tar.gz")
+    archived = extract(open_capture(tmp_path / "run.tar.gz"))
+    assert {key: archived.numbers[key] for key in recounted} == recounted
     pairs = {f"{part.source} -> {part.target}" for part in parts.parts}
     assert {f"relay.hol.{pair}.{term}_ms" for pair in pairs for term in TERMS} <= set(found.numbers)
 

@@ -1,0 +1,144 @@
+"""`simharness calibrate`: scenarios against the captured runs that they stand for."""
+
+import argparse
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from simharness.bundle.places import check_replaceable, put_file, structured_io
+from simharness.calibration import charts, report
+from simharness.calibration.compare import Verdict
+from simharness.calibration.corpus import (
+    FILE,
+    Reference,
+    Tolerance,
+    Tolerances,
+    read_reference,
+    read_tolerances,
+    tolerances_for,
+)
+from simharness.calibration.pairs import Outcome, calibrate, paired_run, worst
+from simharness.cli import progress, show
+from simharness.cli.main import FAILED, INCONCLUSIVE, PASSED
+from simharness.core import canonical_json
+from simharness.core.errors import InputError
+from simharness.hosts.kinds import Kinds
+from simharness.scenario.loader import Loaded, load
+from simharness.scenario.words import printable
+
+_SCENARIOS: Final = Path("scenarios", "calibration")
+_OUT: Final = Path(".simharness", "calibration")
+_TOLERANCES: Final = Path(report.__file__).with_name(FILE)
+_CODES: Final = {Verdict.PASS: PASSED, Verdict.FAIL: FAILED, Verdict.INCONCLUSIVE: INCONCLUSIVE}
+
+
+class _Pair(NamedTuple):
+    """One pair, loaded and checked."""
+
+    name: str
+    loaded: Loaded
+    reference: Reference
+    tolerances: dict[str, Tolerance]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run every pair, print what is in tolerance, write `calibration.json`, `report.html` and the bundles."""
+    if not args.no_html:
+        charts.require_plotly()
+    kinds, out = Kinds(), _OUT if args.out is None else Path(args.out)
+    tolerances = read_tolerances(_text(_TOLERANCES), FILE)
+    pairs = [_pair(word, args.seed, tolerances, kinds) for word in args.pairs or _all_pairs()]
+    for index, pair in enumerate(pairs):
+        if pair.name in [earlier.name for earlier in pairs[:index]]:
+            rule = f"two pairs would share the bundle directory {pair.name}"
+            raise InputError(file=printable(pair.name), field="PAIR", rule=rule)
+        with structured_io(out):
+            check_replaceable(out.joinpath(pair.name))
+    outcomes: list[Outcome] = []
+    for pair in pairs:
+        place = out.joinpath(pair.name)
+        done = calibrate(pair.loaded, pair.reference, tolerances, place, kinds, name=pair.name, drive=progress.finish)
+        outcomes.append(done)
+        if not args.json:
+            _print(done)
+    verdict = worst(outcomes)
+    files = _write(out, pairs, outcomes, html=not args.no_html)
+    document = {"verdict": verdict, "files": files, "pairs": [_plain(done) for done in outcomes]}
+    if args.json:
+        show.print_json(document)
+    else:
+        print("\n".join(f"written      {file}" for file in files))
+    return _CODES[verdict]
+
+
+def _all_pairs() -> list[str]:
+    """Return every scenario of the default place that names a captured run.
+
+    Raises:
+        InputError: If there is none.
+    """
+    found = [path for path in sorted(_SCENARIOS.glob("*.toml")) if paired_run(_text(path)) is not None]
+    if not found:
+        rule = f"{_SCENARIOS} holds no scenario with a line `# pairs with: RUN`; name a file"
+        raise InputError(file="(command line)", field="PAIR", rule=rule)
+    return [str(path) for path in found]
+
+
+def _pair(word: str, seed: int | None, tolerances: Tolerances, kinds: Kinds) -> _Pair:
+    """Read `SCENARIO` or `SCENARIO=FIGURES`; a bare name stands for a file of the default place."""
+    scenario, _, figures = word.partition("=")
+    file = Path(scenario)
+    if file.suffix != ".toml" and len(file.parts) == 1:
+        file = _SCENARIOS.joinpath(f"{scenario}.toml")
+    loaded = load(file, kinds, seed=seed)
+    place = Path(figures) if figures else _figures_of(file)
+    with structured_io(place):
+        data = place.read_bytes()
+    reference = read_reference(data, printable(str(place)))
+    return _Pair(file.stem, loaded, reference, tolerances_for(reference, tolerances))
+
+
+def _figures_of(file: Path) -> Path:
+    captured = paired_run(_text(file))
+    if captured is None:
+        rule = "the opening comment has no line `# pairs with: RUN`; add it, or write SCENARIO=FIGURES"
+        raise InputError(file=printable(str(file)), field="# pairs with", rule=rule)
+    return file.parent.joinpath("corpus", captured, "metrics.json")
+
+
+def _text(path: Path) -> str:
+    with structured_io(path):
+        return path.read_text(encoding="utf-8")
+
+
+def _print(done: Outcome) -> None:
+    comparison = done.comparison
+    show.print_defects(done.defects)
+    print(f"pair         {comparison.name} against {comparison.reference}  seed {done.seed}")
+    print("\n".join(report.table(comparison)))
+    print(f"verdict      {comparison.verdict}\n")
+
+
+def _plain(done: Outcome) -> dict[str, Any]:
+    return {"seed": done.seed, "defects": done.defects, **report.plain(done.comparison)}
+
+
+def _write(out: Path, pairs: list[_Pair], outcomes: list[Outcome], *, html: bool) -> list[str]:
+    """Write the JSON, with every metric of ours, and the page. Returns what was written, bundles included."""
+    full = [_plain(done) | {"metrics": show.plain(done.metrics)} for done in outcomes]
+    parts = [
+        report.Part(
+            comparison=done.comparison,
+            ours=(done.metrics,),
+            reference=pair.reference,
+            tolerances=pair.tolerances,
+            facts=(f"seed {done.seed}; defects switched on: {', '.join(done.defects) or 'none'}",),
+        )
+        for pair, done in zip(pairs, outcomes, strict=True)
+    ]
+    files = [out.joinpath("calibration.json")]
+    with structured_io(out):
+        put_file(files[0], canonical_json.pretty({"pairs": full}) + b"\n")
+        if html:
+            files.append(out.joinpath("report.html"))
+            put_file(files[1], report.page("Calibration", parts).encode())
+    return [printable(str(file)) for file in (*files, *(out.joinpath(pair.name) for pair in pairs))]
