@@ -1,7 +1,7 @@
 """The composition root: wires a scenario to kinds, network, engine, evaluator and bundle. Nothing else knows them all."""
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -103,8 +103,11 @@ def run_to_bundle(
     keep_partial: bool = False,
     observer: DeliveryObserver | None = None,
     max_dispatches: int | None = None,
+    inspect: Callable[[Bundle, Sequence[Verdict]], object] | None = None,
 ) -> Result:
     """Run a loaded scenario, write its bundle at `out`, judge it.
+
+    `inspect` sees the bundle when it is whole and judged, but not yet in place: another run may take that place at any time.
 
     Raises:
         EngineAbort: If the run cannot go on; the bundle is then kept only with `keep_partial` (ruling B9).
@@ -113,9 +116,13 @@ def run_to_bundle(
     scenario = loaded.scenario
     facts = facts_of(loaded)
     verdicts: list[Verdict] = []
+    digests: list[str] = []
 
     def judge(bundle: Bundle) -> None:
         verdicts.extend(write_verdicts(bundle))
+        digests.append(bundle_digest(bundle.root))
+        if inspect is not None:
+            inspect(bundle, verdicts)
 
     with BundleWriter(out, scenario_toml=emit(scenario), facts=facts, keep_partial=keep_partial) as writer:
         engine = engine_for(scenario, kinds, writer, observer=observer, max_dispatches=max_dispatches)
@@ -125,7 +132,7 @@ def run_to_bundle(
         bundle=out,
         verdicts=tuple(verdicts),
         termination=termination,
-        digest=bundle_digest(out),
+        digest=digests[0],
         dispatches=engine.dispatches,
     )
 

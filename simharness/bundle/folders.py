@@ -1,17 +1,16 @@
 """Folders of files that appear whole or not at all, for reports that lie beside a bundle.
 
-A folder is filled under `<root>/.partial/` and renamed into place; whoever ends a session removes what a killed process left there.
+A folder is filled under a hidden name beside its own and renamed into place; whoever ends a session removes what killed ones left.
 """
 
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 from typing import Final
 
+from simharness.bundle.aside import Aside, is_hidden, remove_leftovers
 from simharness.bundle.places import put_file, structured_io
 from simharness.core.errors import InputError
 
-_PARTIAL: Final = ".partial"
 _MARK: Final = "report.md"
 
 
@@ -31,23 +30,23 @@ def put_folder(
     """
     assert _MARK in files
     final = Path(root, name)
-    partial = Path(root, _PARTIAL, name)
     with structured_io(final):
-        if final.exists() and not final.joinpath(_MARK).is_file():
-            rule = f"holds something other than a report ({_MARK} is missing); move it away"
-            raise InputError(file=str(final), field="out", rule=rule)
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
+        _check_report(final)
+        partial = Aside(final)
         try:
             for file, content in files.items():
-                partial.joinpath(file).write_bytes(content)
+                partial.path.joinpath(file).write_bytes(content)
             if fill is not None:
-                fill(partial)
-            final.parent.mkdir(parents=True, exist_ok=True)
-            shutil.rmtree(final, ignore_errors=True)
-            partial.rename(final)
+                fill(partial.path)
+            partial.put(final, _check_report)
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            partial.close()
+
+
+def _check_report(final: Path) -> None:
+    if final.exists() and not final.joinpath(_MARK).is_file():
+        rule = f"holds something other than a report ({_MARK} is missing); move it away"
+        raise InputError(file=str(final), field="out", rule=rule)
 
 
 def put_lines(root: str | PurePath, name: str, lines: bytes) -> None:
@@ -63,5 +62,7 @@ def put_lines(root: str | PurePath, name: str, lines: bytes) -> None:
 
 
 def clear_partials(root: str | PurePath) -> None:
-    """Remove whatever killed processes left half-written below `root`."""
-    shutil.rmtree(Path(root, _PARTIAL), ignore_errors=True)
+    """Remove whatever killed processes left half-written below `root`. What a living one is writing stays."""
+    for path in sorted(Path(root).rglob(".*.partial")):
+        if is_hidden(path.name):
+            remove_leftovers(path.parent)

@@ -1,11 +1,13 @@
-"""Directories that a bundle may take, and the swap that puts it there (ruling B9)."""
+"""Places that output may take, and files that are written in one step (rulings B9, B19)."""
 
-import shutil
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from simharness.bundle.aside import aside
 from simharness.core.canonical_json import parse
 from simharness.core.errors import InputError
 
@@ -16,6 +18,7 @@ SNAPSHOTS: Final = "snapshots"
 VERDICTS: Final = "verdicts.json"
 SCRATCH: Final = ".scratch"
 
+_INTERNAL: Final = re.compile(r"\.[0-9]+\.partial(/|$)")
 _ENTRIES: Final = (MANIFEST, SCENARIO, EVENTS, SNAPSHOTS, VERDICTS)
 
 
@@ -29,17 +32,23 @@ def structured_io(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(
-            file=str(path), field="(io)", rule=f"{error.strerror or error}: {error.filename or path}"
-        ) from None
+        raise InputError(file=str(path), field="(io)", rule=_refusal(error, path)) from None
+
+
+def _refusal(error: OSError, path: Path) -> str:
+    """Say what the system refused, and about which file if that is one that its user knows."""
+    reason = (error.strerror or str(error)).partition("\n")[0]
+    about = str(error.filename or path)
+    return reason if _INTERNAL.search(about) or about == str(path) else f"{reason}: {about}"
 
 
 def check_replaceable(final: Path) -> None:
-    """Check that `final` is free, an empty directory, or a bundle and nothing else.
+    """Check that `final` is free, an empty directory, or a bundle and nothing else, and that its directory can be written.
 
     Raises:
-        InputError: If writing there would destroy anything but a bundle.
+        InputError: If writing there would destroy anything but a bundle, or is not possible.
     """
+    check_writable(final)
     if not final.exists() and not final.is_symlink():
         return
     if final.is_symlink() or not final.is_dir():
@@ -49,36 +58,29 @@ def check_replaceable(final: Path) -> None:
         raise _taken(final, "holds something other than a simharness bundle; name a new or an empty directory")
 
 
-def make_partial(final: Path) -> Path:
-    """Make and return the directory beside `final` that the bundle is written in; one left by a killed run is replaced.
+def check_writable(final: Path) -> None:
+    """Check, before any work is done, that something can be written at `final`, as far as that can be told without writing.
 
     Raises:
-        InputError: If something else bears its name.
+        InputError: If the path has no name of its own, leads through a file, or its directory may not be written.
     """
-    partial = final.with_name(f".{final.name}.partial")
-    if partial.is_symlink() or (partial.exists() and not _is_leftover(partial)):
-        raise _taken(partial, "is in the way and was not left by a killed run")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    return partial
-
-
-def put_in_place(partial: Path, final: Path) -> None:
-    """Rename `partial` to `final`, replacing an old bundle."""
-    check_replaceable(final)
-    old = final.with_name(f".{final.name}.old")
-    if final.exists():
-        shutil.rmtree(old, ignore_errors=True)
-        final.rename(old)
-    partial.rename(final)
-    shutil.rmtree(old, ignore_errors=True)
+    if not final.name:
+        raise _taken(final, "names no place of its own; name a new file or directory")
+    with structured_io(final):
+        parent = final.parent
+        while not os.path.lexists(parent):
+            parent = parent.parent
+        if not parent.is_dir():
+            raise InputError(file=str(final), field="(io)", rule=f"{parent} is not a directory")
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise InputError(file=str(final), field="(io)", rule=f"the directory {parent} is not writable")
 
 
 def put_file(file: Path, data: bytes) -> None:
-    """Write `file` in one step: a reader sees the old bytes or the new ones."""
-    fresh = file.with_name(f".{file.name}.fresh")
-    fresh.write_bytes(data)
-    fresh.replace(file)
+    """Write `file` in one step: a reader sees the old bytes or the new ones, whoever else writes it at the same time."""
+    with aside(file, directory=False) as fresh:
+        fresh.write_bytes(data)
+        fresh.replace(file)
 
 
 def _is_bundle(directory: Path) -> bool:
@@ -87,10 +89,6 @@ def _is_bundle(directory: Path) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(manifest, dict) and "events_ndjson_sha256" in manifest and "simulator_version" in manifest
-
-
-def _is_leftover(directory: Path) -> bool:
-    return directory.is_dir() and all(entry.name in (*_ENTRIES, SCRATCH) for entry in directory.iterdir())
 
 
 def _taken(path: Path, rule: str) -> InputError:

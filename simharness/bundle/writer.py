@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from simharness.bundle.aside import Aside
 from simharness.bundle.lines import encode_line
 from simharness.bundle.manifest import RunFacts, manifest, sha256_hex
 from simharness.bundle.ordering import DEFAULT_LIMIT, LineFile
@@ -16,8 +17,6 @@ from simharness.bundle.places import (
     SCRATCH,
     SNAPSHOTS,
     check_replaceable,
-    make_partial,
-    put_in_place,
     structured_io,
 )
 from simharness.bundle.reader import Bundle
@@ -29,9 +28,9 @@ from simharness.core.canonical_json import pretty
 class BundleWriter:
     """A `RecordSink` that writes the bundle `final`.
 
-    Everything is written in a hidden directory beside `final` and renamed by `finish`. `final` may be missing, an empty directory,
-    or an older bundle, which then stays until it is replaced. As a context manager the writer cleans up after itself: left
-    without `finish` it abandons the bundle or, with `keep_partial`, finishes it as aborted.
+    Everything is written in a hidden directory beside `final`, this writer's alone, and renamed by `finish`. `final` may be
+    missing, an empty directory, or an older bundle, which then stays until it is replaced. As a context manager the writer cleans
+    up after itself: left without `finish` it abandons the bundle or, with `keep_partial`, finishes it as aborted.
 
     Args:
         final: Where the bundle is to stand.
@@ -57,12 +56,17 @@ class BundleWriter:
         self._scenario = scenario_toml.encode()
         with structured_io(final):
             check_replaceable(final)
-            self._partial = make_partial(final)
-            self._partial.joinpath(SNAPSHOTS).mkdir()
-            scratch = self._partial.joinpath(SCRATCH)
-            scratch.mkdir()
-            self._partial.joinpath(SCENARIO).write_bytes(self._scenario)
-            self._events = LineFile(self._partial.joinpath(EVENTS), scratch, memory_limit)
+            self._aside = Aside(final)
+            self._partial = self._aside.path
+            try:
+                self._partial.joinpath(SNAPSHOTS).mkdir()
+                scratch = self._partial.joinpath(SCRATCH)
+                scratch.mkdir()
+                self._partial.joinpath(SCENARIO).write_bytes(self._scenario)
+                self._events = LineFile(self._partial.joinpath(EVENTS), scratch, memory_limit)
+            except BaseException:
+                self._aside.close()
+                raise
         self._snapshots = SnapshotFiles(self._partial)
         self._open = True
 
@@ -113,15 +117,16 @@ class BundleWriter:
             self._partial.joinpath(MANIFEST).write_bytes(pretty(facts))
             if judge is not None:
                 judge(Bundle(self._partial))
-            put_in_place(self._partial, self._final)
+            self._aside.put(self._final, check_replaceable)
         self._open = False
+        self._aside.close()
         return self._final
 
     def abandon(self) -> None:
         """Remove everything that was written."""
         self._open = False
         self._events.close()
-        shutil.rmtree(self._partial, ignore_errors=True)
+        self._aside.close()
 
     def __enter__(self) -> Self:
         return self

@@ -17,7 +17,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         show.print_json({"bundle": printable(args.bundle), "changed": changed, "verdicts": show.plain(verdicts)})
     else:
-        show.print_verdicts(verdicts, bundle)
+        show.print_verdicts(verdicts, show.quotes(verdicts, bundle))
         if changed:
             print("the verdicts differ from those that stood in the bundle")
     return show.exit_code(verdicts)

@@ -1,27 +1,26 @@
 """`simharness live`: run a scenario in real time, over real sockets on loopback; write the bundle, judge."""
 
 import argparse
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
 
 from simharness.bundle.reader import Bundle
 from simharness.cli import show
 from simharness.cli.main import ABORTED, abort_report, complain
+from simharness.cli.names import default_name
 from simharness.cli.swim_options import SwimOptions
 from simharness.core.errors import EngineAbort
 from simharness.core.units import NS_PER_MS, NS_PER_S
 from simharness.hosts.kinds import Kinds
 from simharness.live.run import LiveResult, run_live
 from simharness.run import defects_of
-from simharness.scenario.loader import Loaded, load
+from simharness.scenario.loader import load
 from simharness.scenario.words import printable
 
 _RUNS: Final = Path(".simharness", "live")
-_NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -33,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     file, scenario = printable(args.file), loaded.scenario
     defects = defects_of(scenario)
     report: dict[str, Any] = {"file": file, "seed": scenario.seed, "defects": defects}
-    place = _place(args, loaded)
+    place = _place(args)
     if not args.json:
         show.print_defects(defects)
         processes = len(scenario.peers) + len(scenario.relays)
@@ -52,17 +51,17 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         show.print_json(report | _result(result))
     else:
-        show.print_verdicts(result.verdicts, Bundle(result.bundle))
+        show.print_verdicts(result.verdicts, show.quotes(result.verdicts, Bundle(result.bundle)))
         print(f"bundle       {printable(str(result.bundle))}")
         print(f"latest tick  {result.late_ns // NS_PER_MS} ms late")
     return show.exit_code(result.verdicts)
 
 
-def _place(args: argparse.Namespace, loaded: Loaded) -> Path:
+def _place(args: argparse.Namespace) -> Path:
     """Return where the bundle goes: `--out`, or a directory named after the file's place."""
     if args.out is not None:
         return Path(args.out)
-    return _RUNS.joinpath(_NO_NAME.sub("_", "-".join(PurePosixPath(loaded.scenario_path).with_suffix("").parts)))
+    return _RUNS.joinpath(default_name(args.file))
 
 
 def _result(result: LiveResult) -> dict[str, Any]:

@@ -1,14 +1,14 @@
 """`simharness run`: load, run, write the bundle, judge."""
 
 import argparse
-import re
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from simharness.bundle.places import check_replaceable, structured_io
-from simharness.bundle.reader import Bundle
 from simharness.cli import progress, show
 from simharness.cli.main import ABORTED, FAILED, INCONCLUSIVE, PASSED, abort_report, complain
+from simharness.cli.names import default_name, place_name
 from simharness.cli.swim_options import SwimOptions
 from simharness.core.errors import EngineAbort, InputError, Problem, ScenarioError
 from simharness.hosts.kinds import Kinds
@@ -17,7 +17,6 @@ from simharness.scenario.loader import Loaded, load
 from simharness.scenario.words import printable
 
 _RUNS: Final = Path(".simharness", "runs")
-_NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
 _WORST_FIRST: Final = (ABORTED, FAILED, INCONCLUSIVE, PASSED)
 
 
@@ -62,9 +61,10 @@ def _places(args: argparse.Namespace, loaded: list[Loaded]) -> list[Path]:
         places = [Path(args.out)]
     else:
         root = _RUNS if args.out is None else Path(args.out)
-        names = [
-            _NO_NAME.sub("_", "-".join(PurePosixPath(item.scenario_path).with_suffix("").parts)) for item in loaded
-        ]
+        if args.out is None:
+            names = [default_name(file) for file in args.files]
+        else:
+            names = [place_name(PurePosixPath(item.scenario_path).parts) for item in loaded]
         for index, name in enumerate(names):
             if name in names[:index]:
                 earlier = printable(args.files[names.index(name)])
@@ -87,12 +87,14 @@ def _run_one(
     if not args.json:
         show.print_defects(defects)
         print(f"scenario     {file}  seed {scenario.seed}  {show.seconds(scenario.duration_ns)} virtual")
+    quotes: dict[str, str] = {}
     try:
         result = run_to_bundle(
             loaded,
             place,
             kinds,
             drive=progress.finish,
+            inspect=lambda bundle, verdicts: quotes.update(show.quotes(verdicts, bundle)),
             keep_partial=args.keep_partial,
             max_dispatches=args.max_dispatches,
         )
@@ -103,7 +105,7 @@ def _run_one(
             print(f"bundle       {kept} (partial)")
         return ABORTED, report | {"bundle": kept, "error": abort_report(abort)}
     if not args.json:
-        _print_result(result)
+        _print_result(result, quotes)
     return show.exit_code(result.verdicts), report | {
         "bundle": printable(str(result.bundle)),
         "digest": result.digest,
@@ -112,9 +114,9 @@ def _run_one(
     }
 
 
-def _print_result(result: Result) -> None:
+def _print_result(result: Result, quotes: Mapping[str, str]) -> None:
     if result.termination.reason == "early":
         print(f"ended early  {show.seconds(result.termination.at_ns)}: every assertion had its final verdict")
-    show.print_verdicts(result.verdicts, Bundle(result.bundle))
+    show.print_verdicts(result.verdicts, quotes)
     print(f"bundle       {printable(str(result.bundle))}")
     print(f"digest       {result.digest}")

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -53,12 +53,11 @@ def parameters(verdict: Verdict) -> str:
     return "  ".join(words)
 
 
-def print_verdicts(verdicts: Sequence[Verdict], bundle: Bundle) -> None:
-    """Print one line a verdict, below it what it rests on, and a count; a Pass needs no evidence on a terminal."""
+def print_verdicts(verdicts: Sequence[Verdict], quotes: Mapping[str, str]) -> None:
+    """Print one line a verdict, below it what it rests on, with its quotes, and a count; a Pass needs no evidence on a terminal."""
     if not verdicts:
         print("no assertion declared: nothing was judged")
         return
-    quotes = _quotes(verdicts, bundle)
     for verdict in verdicts:
         print(f"{coloured(verdict.outcome)} {verdict.name} {verdict.kind}  {parameters(verdict)}".rstrip())
         if verdict.note:
@@ -74,7 +73,7 @@ def print_verdicts(verdicts: Sequence[Verdict], bundle: Bundle) -> None:
     print("verdict      " + ", ".join(f"{counts[outcome]} {outcome}" for outcome in _COLOURS if counts[outcome]))
 
 
-def _quotes(verdicts: Iterable[Verdict], bundle: Bundle) -> dict[str, str]:
+def quotes(verdicts: Iterable[Verdict], bundle: Bundle) -> dict[str, str]:
     """Return the event lines that the shown evidence names, by reference, as `  host kind field=value ...`."""
     wanted = sorted(
         {
@@ -85,12 +84,12 @@ def _quotes(verdicts: Iterable[Verdict], bundle: Bundle) -> dict[str, str]:
             if evidence.event_or_snapshot_ref.startswith(_EVENT_LINE)
         }
     )
-    lines, quotes, reached = bundle.lines(), dict[str, str](), 0
+    lines, found, reached = bundle.lines(), dict[str, str](), 0
     for number in wanted:
         line = next(islice(lines, number - reached, None))
         reached = number + 1
-        quotes[f"{_EVENT_LINE}{number}"] = "  " + _quoted(canonical_json.parse(line))
-    return quotes
+        found[f"{_EVENT_LINE}{number}"] = "  " + _quoted(canonical_json.parse(line))
+    return found
 
 
 def _quoted(record: dict[str, Any]) -> str:

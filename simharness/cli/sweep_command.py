@@ -9,13 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from simharness.bundle.places import put_file, structured_io
+from simharness.bundle.places import check_writable, put_file, structured_io
 from simharness.cli import show
 from simharness.cli.main import ABORTED, FAILED, INCONCLUSIVE, PASSED
+from simharness.cli.names import default_name
 from simharness.cli.sweep_pool import Task, rows
 from simharness.cli.sweep_rows import RowFile
 from simharness.core.errors import InputError
 from simharness.scenario.emit import emit
+from simharness.stateful.registry import SPACES
 from simharness.stateful.shrink import Shrinker
 from simharness.stateful.sweep import Row, Totals, row_of
 
@@ -28,18 +30,31 @@ def run(args: argparse.Namespace) -> int:
     task = Task(args.target, args.swim_profile, tuple(dict.fromkeys(args.swim_defect)))
     task.check()
     totals = Totals()
-    file = None if args.out is None else RowFile(Path(args.out))
-    if file is not None:
-        _take_up(file, task, first, last, totals)
-    start = first + totals.seeds
-    with _progress(args, last - first, totals) as seen:
-        for row in rows(task, start, last, args.jobs or os.cpu_count() or 1):
-            if file is not None:
-                file.append(row)
-            totals.add(row)
-            seen()
+    check_writable(_SWEEPS.joinpath("x.toml"))
+    with _row_file(args) as file:
+        if file is not None:
+            _take_up(file, task, first, last, totals)
+        start = first + totals.seeds
+        with _progress(args, last - first, totals) as seen:
+            for row in rows(task, start, last, args.jobs or os.cpu_count() or 1):
+                if file is not None:
+                    file.append(row)
+                totals.add(row)
+                seen()
     _report(args, task, totals)
     return _code(totals)
+
+
+@contextmanager
+def _row_file(args: argparse.Namespace) -> Iterator[RowFile | None]:
+    if args.out is None:
+        yield None
+        return
+    file = RowFile(Path(args.out))
+    try:
+        yield file
+    finally:
+        file.close()
 
 
 def seeds(text: str) -> tuple[int, int]:
@@ -156,7 +171,7 @@ def _counts(counts: Any) -> str:
 def _write_failing(args: argparse.Namespace, task: Task, row: Row) -> str:
     """Write the scenario of the first failing seed, shrunk if asked for; return the line that replays it."""
     scenario = task.source().scenario(row["seed"])
-    stem = f"{Path(task.name).stem}-{row['seed']}"
+    stem = f"{task.name if task.name in SPACES else default_name(task.name)}-{row['seed']}"
     note = ""
     judged_by_law = not any(one["name"].startswith("a") for one in row.get("failed", ()))
     if args.shrink and row["outcome"] == "Fail" and not judged_by_law:

@@ -1,9 +1,10 @@
 """The row file of a sweep: one JSON object a line, appended as rows are made, good again after any kill."""
 
+import fcntl
 from collections.abc import Iterator
 from pathlib import Path
 
-from simharness.bundle.places import structured_io
+from simharness.bundle.places import check_writable, structured_io
 from simharness.core import canonical_json
 from simharness.core.errors import InputError
 from simharness.stateful.sweep import Row
@@ -14,6 +15,24 @@ class RowFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        check_writable(path)
+        with structured_io(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._new = not path.exists()
+            self._file = path.open("ab+")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            rule = "another sweep is writing this file; name another one, or wait"
+            raise InputError(file=str(path), field="--out", rule=rule) from None
+
+    def close(self) -> None:
+        """Let another sweep have the file; one that was made for nothing is removed."""
+        self._file.flush()
+        if self._new and self._path.stat().st_size == 0:
+            self._path.unlink(missing_ok=True)
+        self._file.close()
 
     def read(self) -> Iterator[Row]:
         """Yield the whole rows; the file ends after them from now on.
@@ -22,12 +41,10 @@ class RowFile:
             InputError: If it cannot be read, or a whole line is no row.
         """
         with structured_io(self._path):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("ab+") as file:
-                file.seek(0)
-                data = file.read()
-                whole = data.rfind(b"\n") + 1
-                file.truncate(whole)
+            self._file.seek(0)
+            data = self._file.read()
+            whole = data.rfind(b"\n") + 1
+            self._file.truncate(whole)
         for place, line in enumerate(data[:whole].split(b"\n")[:-1]):
             try:
                 row = canonical_json.parse(line)
@@ -39,8 +56,9 @@ class RowFile:
 
     def append(self, row: Row) -> None:
         """Add one row; a reader of the file sees it at once."""
-        with structured_io(self._path), self._path.open("ab") as file:
-            file.write(canonical_json.compact(row) + b"\n")
+        with structured_io(self._path):
+            self._file.write(canonical_json.compact(row) + b"\n")
+            self._file.flush()
 
     def foreign(self, place: int, why: str) -> InputError:
         """Return the error of a line that this sweep did not write."""

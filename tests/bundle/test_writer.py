@@ -165,7 +165,7 @@ def test_a_killed_run_leaves_no_bundle(tmp_path: Path) -> None:
     final = tmp_path / "out"
     root = Path(__file__).parents[2]
     assert subprocess.run([sys.executable, "-c", KILLED, str(final)], cwd=root, check=False).returncode == -9
-    assert [entry.name for entry in tmp_path.iterdir()] == [".out.partial"]
+    assert [entry.name for entry in tmp_path.iterdir()] == [".out.0.partial"]
     assert tree(write(final, [event(1, 1)]))["events.ndjson"].count(b"\n") == 1
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["out"]
 
@@ -200,7 +200,7 @@ def test_the_judge_sees_the_hidden_bundle(tmp_path: Path) -> None:
         bundle.put_verdicts(b"[]")
 
     write(final, [event(1, 1)], judge=judge)
-    assert seen == [(False, ".out.partial", 1)]
+    assert seen == [(False, ".out.0.partial", 1)]
     assert Bundle(final).verdicts == []
 
 
@@ -236,13 +236,14 @@ def test_nothing_but_a_bundle_is_replaced(tmp_path: Path, prepare, rule: str) ->
 
 
 def test_a_foreign_directory_in_the_place_of_the_partial_one(tmp_path: Path) -> None:
-    """What bears the hidden name but holds anything foreign is not cleared away."""
-    foreign = tmp_path / ".out.partial"
+    """What bears the hidden name but holds anything foreign is not cleared away, and is in nobody's way (ruling B19)."""
+    foreign = tmp_path / ".out.0.partial"
     foreign.mkdir()
     (foreign / "precious").write_text("x")
-    with pytest.raises(InputError, match="was not left by a killed run"):
-        write(tmp_path / "out", [])
-    assert (foreign / "precious").read_text() == "x"
+    write(tmp_path / "out", [])
+    assert sorted(tree(tmp_path)) == sorted(
+        [".out.0.partial/precious", *(f"out/{name}" for name in tree(tmp_path / "out"))]
+    )
 
 
 def test_what_the_system_refuses_is_structured(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def _start_and_wait(directory: Path, *argv: str) -> "subprocess.Popen[str]":
     process = subprocess.Popen(
         command(*argv), cwd=directory, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    events = directory.joinpath(".x.partial", "events.ndjson")
+    events = directory.joinpath(".x.0.partial", "events.ndjson")
     give_up = time.monotonic() + PATIENCE_S
     while not events.exists() and process.poll() is None and time.monotonic() < give_up:
         time.sleep(0.02)
@@ -35,7 +35,7 @@ def test_a_killed_run_leaves_no_bundle(simharness: Terminal) -> None:
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
-    assert sorted(path.name for path in simharness.directory.iterdir()) == [".x.partial", "long.toml"]
+    assert sorted(path.name for path in simharness.directory.iterdir()) == [".x.0.partial", "long.toml"]
     assert simharness("run", simharness.write("short.toml", HOLDS), "--out", "x").code == 0
     assert sorted(path.name for path in simharness.directory.iterdir()) == ["long.toml", "short.toml", "x"]
 

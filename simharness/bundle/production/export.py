@@ -6,13 +6,13 @@ all.
 
 import gzip
 import hashlib
-import shutil
 import tarfile
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from simharness.bundle.places import structured_io
+from simharness.bundle.aside import aside
+from simharness.bundle.places import check_writable, structured_io
 from simharness.bundle.production import layout
 from simharness.bundle.production.capture import Exact, ExactTime, NodeEvent, NodeSnapshot
 from simharness.bundle.production.kinds import CUSTOM
@@ -52,15 +52,12 @@ def export(capture: Simulated, final: Path) -> Exported:
     """
     with structured_io(final):
         _check_replaceable(final)
-        partial = _make_partial(final)
-        try:
+        with aside(final) as partial:
             writer = _TreeWriter(capture, partial.joinpath(_TREE))
             writer.write()
             packed = partial.joinpath(_PACKED)
             sha256 = _pack(partial.joinpath(_TREE), capture.facts.run_id, capture.nodes, packed)
             packed.replace(final)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
     return Exported(
         archive=final,
         sha256=sha256,
@@ -229,6 +226,7 @@ def _entry(name: str, kind: bytes, mode: int) -> tarfile.TarInfo:
 
 
 def _check_replaceable(final: Path) -> None:
+    check_writable(final)
     if not final.exists() and not final.is_symlink():
         return
     if final.is_symlink() or not final.is_file():
@@ -236,21 +234,6 @@ def _check_replaceable(final: Path) -> None:
     with final.open("rb") as file:
         if file.read(len(_GZIP)) != _GZIP:
             raise _taken(final, "holds something other than a gzip archive; name a new file")
-
-
-def _make_partial(final: Path) -> Path:
-    """Make the hidden directory beside `final`; one left by a killed export is replaced."""
-    partial = final.with_name(f".{final.name}.partial")
-    if partial.is_symlink() or partial.exists():
-        if partial.is_symlink() or not partial.is_dir() or not _is_leftover(partial):
-            raise _taken(partial, "is in the way and was not left by a killed export")
-        shutil.rmtree(partial)
-    partial.mkdir(parents=True)
-    return partial
-
-
-def _is_leftover(directory: Path) -> bool:
-    return all(entry.name in (_TREE, _PACKED) for entry in directory.iterdir())
 
 
 def _taken(path: Path, rule: str) -> InputError:

@@ -1,11 +1,11 @@
 """Renders a run into a directory that appears whole or not at all."""
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from simharness.bundle.places import structured_io
+from simharness.bundle.aside import Aside
+from simharness.bundle.places import check_writable, structured_io
 from simharness.bundle.production.capture import Capture
 from simharness.bundle.render.death import FirstDeathSection
 from simharness.bundle.render.overview import HostsSection, NodesSection, RunSection, TotalsSection
@@ -50,18 +50,13 @@ def render(capture: Capture, final: Path, nodes: Sequence[str] = ()) -> Rendered
     labels = _timeline_labels(capture, nodes, final)
     with structured_io(final):
         _check_replaceable(final)
-        partial = final.with_name(f".{final.name}.partial")
-        if partial.is_symlink() or (partial.exists() and not _is_rendering(partial)):
-            raise _taken(partial, "is in the way and was not left by a killed rendering")
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
+        partial = Aside(final)
         try:
-            _write(capture, labels, partial)
-            files = tuple(sorted(path.name for path in partial.iterdir()))
-            shutil.rmtree(final, ignore_errors=True)
-            partial.rename(final)
+            _write(capture, labels, partial.path)
+            files = tuple(sorted(path.name for path in partial.path.iterdir()))
+            partial.put(final, _check_replaceable)
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            partial.close()
     return Rendered(final, files)
 
 
@@ -125,6 +120,7 @@ def _timeline_labels(capture: Capture, nodes: Sequence[str], final: Path) -> lis
 
 
 def _check_replaceable(final: Path) -> None:
+    check_writable(final)
     if not final.exists() and not final.is_symlink():
         return
     if final.is_symlink() or not final.is_dir():
