@@ -121,20 +121,24 @@ def _section(part: Part, prefix: str) -> str:
 
 
 def _rows(rows: Sequence[Row]) -> str:
+    """Return a table; below it, each cause once, with the number by which its rows name it."""
+    causes = [*dict.fromkeys(row.cause for row in rows if row.verdict is Verdict.FAIL)]
     head = "".join(f"<th>{name}</th>" for name in ("verdict", *_COLUMNS[:-1], "why"))
     body = "".join(
-        f'<tr><td>{_chip(row.verdict)}</td><td class="metric">{escape(row.metric)}</td><td class="value">{escape(row.ours)}</td>'
-        f'<td class="value">{escape(row.theirs)}</td><td class="allowed">{escape(row.allowed)}</td>'
-        f'<td class="why">{_why(row)}</td></tr>'
+        f'<tr><td>{_chip(row.verdict)}</td><td class="metric">{escape(row.metric)}</td>'
+        f'<td class="value">{escape(row.ours)}</td><td class="value">{escape(row.theirs)}</td>'
+        f'<td class="allowed">{escape(row.allowed)}</td><td class="why">{_why(row, causes)}</td></tr>'
         for row in rows
     )
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def _why(row: Row) -> str:
-    cause = (
-        f"<p><b>Cause.</b> {escape(row.cause or 'Nobody has found out.')}</p>" if row.verdict is Verdict.FAIL else ""
+    notes = "".join(
+        f'<p class="quiet"><b>Cause {number}.</b> {escape(cause or "Nobody has found out.")}</p>'
+        for number, cause in enumerate(causes, 1)
     )
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{notes}'
+
+
+def _why(row: Row, causes: Sequence[str]) -> str:
+    cause = f" <b>Cause {causes.index(row.cause) + 1}.</b>" if row.verdict is Verdict.FAIL else ""
     return escape(row.note) + cause
 
 
