@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NoReturn
@@ -74,16 +74,16 @@ def run_live(
     with structured_io(out):
         check_replaceable(out)
     coordinator = Coordinator(loaded.scenario, address, tap, watch)
-    with _interruptible():
+    with _ended_by(_signals()) as signals:
         try:
-            termination = _play(coordinator)
+            termination = _play(coordinator, signals)
         except (EngineAbort, KeyboardInterrupt) as error:
             if keep_partial:
                 detail = f"{type(error).__name__}: {error}".removesuffix(": ")
                 end = Termination(reason="aborted", at_ns=coordinator.reached_ns, detail=detail)
-                _write(loaded, coordinator, out, end)
+                _write(loaded, coordinator, out, end, signals)
             raise
-        verdicts = _write(loaded, coordinator, out, termination)
+        verdicts = _write(loaded, coordinator, out, termination, signals)
     return LiveResult(
         bundle=out,
         verdicts=verdicts,
@@ -93,14 +93,27 @@ def run_live(
     )
 
 
-def _play(coordinator: Coordinator) -> Termination:
+def _play(coordinator: Coordinator, signals: Sequence[signal.Signals]) -> Termination:
+    async def play() -> Termination:
+        task = asyncio.current_task()
+        assert task is not None
+        for number in signals:  # SIGINT is asyncio's own, and does the same
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        return await coordinator.play()
+
     try:
-        return asyncio.run(coordinator.play())
+        return asyncio.run(play())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
     except OSError as error:
         raise InputError(file="(system)", field="(io)", rule=error.strerror or str(error)) from None
 
 
-def _write(loaded: Loaded, coordinator: Coordinator, out: Path, termination: Termination) -> tuple[Verdict, ...]:
+def _write(
+    loaded: Loaded, coordinator: Coordinator, out: Path, termination: Termination, signals: Sequence[signal.Signals]
+) -> tuple[Verdict, ...]:
+    for number in signals:
+        signal.signal(number, _interrupt)
     verdicts: list[Verdict] = []
     with BundleWriter(out, scenario_toml=emit(loaded.scenario), facts=_facts(loaded)) as writer:
         for record in coordinator.records(termination.at_ns):
@@ -123,15 +136,19 @@ def _facts(loaded: Loaded) -> RunFacts:
     return msgspec.structs.replace(facts_of(loaded), substitutions=substitutions, termination_source="live")
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the run like Ctrl-C, so that nothing half-done is left; only a main thread hears signals."""
+def _signals() -> tuple[signal.Signals, ...]:
+    """Return the signals that end a run like Ctrl-C: those that are not ignored, and only in the main thread, which hears them."""
     if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, _interrupt) for number in _ENDING}
+        return ()
+    return tuple(number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN)
+
+
+@contextmanager
+def _ended_by(signals: Sequence[signal.Signals]) -> Iterator[Sequence[signal.Signals]]:
+    """Put back afterwards what was set for these signals before."""
+    before = {number: signal.getsignal(number) for number in signals}
     try:
-        yield
+        yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

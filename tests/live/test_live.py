@@ -73,7 +73,7 @@ def test_events_are_of_the_simulator_s_kinds(run: Run) -> None:
 
 
 def test_snapshots_are_of_the_simulator_s_form(run: Run) -> None:
-    """A dead peer has none, a live one has both, with the same fields."""
+    """A dead peer has none, a live one has both, with the same fields (ruling P5)."""
     live, simulated = (
         {(item.host_id, item.number): item for item in bundle.snapshots()} for bundle in (run.bundle, run.simulated)
     )
@@ -84,7 +84,7 @@ def test_snapshots_are_of_the_simulator_s_form(run: Run) -> None:
 
 
 def test_a_kill_is_a_death(run: Run) -> None:
-    """A killed process does nothing until its successor begins, which starts anew; the others notice and forgive."""
+    """A killed process does nothing until its successor begins, starting anew; the others notice, then forgive (P1, P2)."""
     own = [line.virtual_time_ns for line in run.bundle.events() if line.host_id == "c" and line.kind_tag == "swim"]
     assert [at_ns for at_ns in own if KILLED_MS * MS <= at_ns < BACK_MS * MS] == []
     assert any(at_ns < KILLED_MS * MS for at_ns in own)
@@ -143,7 +143,7 @@ def test_verdicts_are_those_of_the_bundle(run: Run) -> None:
 def test_both_bundles_go_through_the_same_commands(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`eval`, `render`, `export` and `diff` take either; only `replay` refuses, for a live run has no second time."""
+    """`eval`, `render`, `export` and `diff` take either; only `replay` refuses (ruling P7)."""
     live, simulated = str(run.bundle.root), str(run.simulated.root)
     for name, root in (("live", live), ("simulated", simulated)):
         assert main(["eval", root]) == 0

@@ -33,7 +33,7 @@ def test_kinds_that_only_simulate(tmp_path: Path) -> None:
 
 
 def test_mutations_that_only_simulate(tmp_path: Path) -> None:
-    """Every one is named, in one report."""
+    """Every one is named, in one report (ruling P4)."""
     found = refusals(
         tmp_path,
         MESH,

@@ -51,7 +51,7 @@ def test_messages_go_through_the_relay(run: Run) -> None:
 
 
 def test_the_queue_is_bounded(run: Run) -> None:
-    """The relay never holds more than its depth, refuses the rest, and the sender learns why."""
+    """The relay never holds more than its depth, refuses the rest, and the sender learns why (ruling P3)."""
     held = [event["enqueued_bytes"] for kind in ("RelayEnqueue", "RelayDequeue") for _, event in run.events(kind)]
     assert 0 < max(held) <= 1_500
     assert [verdict.outcome for verdict in run.result.verdicts] == ["Pass"]

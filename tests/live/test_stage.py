@@ -39,7 +39,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     ("host", "reason", "code", "number"), [("code", "exit code 3", 3, None), ("sig", "out of memory", None, 9)]
 )
 def test_a_worker_ends_by_itself(run: Run, host: str, reason: str, code: int | None, number: int | None) -> None:
-    """It was spawned, was ready, and ended as scripted; the stage went down with it."""
+    """It was spawned, was ready, and ended as scripted; the stage went down with it (ruling P6)."""
     ((spawned_ns, spawned),) = run.events("SubprocessSpawned", host)
     ((ready_ns, ready),) = run.events("worker_ready", host)
     ((ended_ns, ended),) = run.events("SubprocessExited", host)
