@@ -16,6 +16,8 @@ from simharness.scenario.emit import emit
 from simharness.scenario.loader import load, loads
 from simharness.scenario.schema import spec_of
 from simharness.systems.swim.config import ALIASES, FIELDS, Defect
+from simharness.systems.training import table as training
+from simharness.systems.training.config import TrainingDefect
 from tests.documents import ROOT, Block, blocks
 
 DOCUMENT = "docs/scenario.md"
@@ -75,11 +77,12 @@ def test_every_kind_is_described() -> None:
 
 
 def test_every_host_kind_is_described() -> None:
-    """Every built-in host kind, every field of a `swim` table and every defect stands in the document.
+    """Every built-in host kind, every field of a `swim` or `[training]` table and every defect stands in the document.
 
     For the other kinds: every field that a resolved table of the examples has.
     """
     kinds = Kinds()
     examples = [loads(example.text, kinds) for example in EXAMPLES if example.name.startswith("file ")]
     resolved = {field for scenario in examples for peer in scenario.peers for field in peer.kind_config}
-    assert not {*resolved, *BUILT_IN, *FIELDS, *ALIASES, *Defect.__members__} - words()
+    fields = {*resolved, *FIELDS, *ALIASES, *training.FIELDS}
+    assert not {*fields, *BUILT_IN, *Defect.__members__, *TrainingDefect.__members__} - words()

@@ -14,6 +14,8 @@ BUILT_IN: Final = {
     "stage": "simharness.hosts.stage.kind:KIND",
     "supervisor": "simharness.supervisor.host:KIND",
     "swim": "simharness.hosts.swim.kind:KIND",
+    "train_hub": "simharness.hosts.training.kind:KIND_HUB",
+    "train_worker": "simharness.hosts.training.kind:KIND_WORKER",
 }
 GROUP: Final = "simharness.kinds"
 

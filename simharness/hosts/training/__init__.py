@@ -1,0 +1,1 @@
+"""The host kinds of data-parallel training: they translate between its processes and the host Protocol, and decide nothing."""
