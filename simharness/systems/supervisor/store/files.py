@@ -1,8 +1,8 @@
 """A record as files of one flat directory, over the operations of the Disk port (§8.2, §8.3 of the design).
 
 Every operation is a call of the seam, so the same text runs on a simulated disk and on a real one, and a crash can fall between
-any two. The exclusive link is the compare-and-append: no lock is needed. What an unfinished commit leaves behind has a name that
-no reader takes for a batch's; the pruner removes it with the rest.
+any two. The exclusive link is the compare-and-append: no lock is needed. The temporary name of a commit stays in the directory,
+after pruning too, since a commit that was frozen may still be going on: no reader takes it for a batch's.
 """
 
 from collections.abc import Iterator, Mapping
@@ -212,7 +212,7 @@ def prune(job: str) -> Process[bool]:
     """Replace a settled record by its tombstone; may be begun again after it was cut off anywhere (§8.3 of the design).
 
     Returns:
-        Whether the tombstone is durable and everything else gone; False if the record is not settled or power was cut.
+        Whether the tombstone is durable and every batch gone; False if the record is not settled or power was cut.
 
     Raises:
         RecordCorrupt: If the record cannot be trusted.
@@ -234,7 +234,7 @@ def prune(job: str) -> Process[bool]:
     if not isinstance(durable, FsDone):
         return False
     for name in sorted(listing.files):
-        if name != TOMBSTONE:
+        if version_of(name) is not None:
             reply_to_unlink = yield FsUnlink(fs=FS, name=name, epoch=epoch)
             if not isinstance(reply_to_unlink, FsDone | FsMissing):
                 return False
