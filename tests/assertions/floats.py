@@ -49,7 +49,7 @@ def gradient(problem: Problem, weights: Numbers, sample: int) -> Numbers:
     inner: Numbers = []
     biases: Numbers = []
     for unit, (base, _) in enumerate(units):
-        c = r * weights[d * h + h + unit] / (base * base)
+        c = r * (weights[d * h + h + unit] / (base * base))
         inner += [c * a for a in x]
         biases.append(c)
     return [*inner, *biases, *(r * s for _, s in units), r]

@@ -216,7 +216,7 @@ def test_i2_alone_sees_a_last_bit() -> None:
         job.step(twist=lambda name, state: nudged(state) if name == "w2" else state)
     found = failed(job)
     assert [*found] == [I2]
-    assert found[I2] == "state 1 of generation 0: weights of w2 is not that of w1"
+    assert found[I2] == "state 1 of generation 0: w2 differs from w1 in weights"
 
 
 def test_i2_alone_sees_an_install_without_momentum() -> None:
@@ -225,7 +225,7 @@ def test_i2_alone_sees_an_install_without_momentum() -> None:
     job.kill("w2").view(["w1", "w3"]).revive("w2")
     job.view(["w1", "w3"])
     job.install("w2", job.state._replace(momentum=[0.0] * 3))
-    assert failed(job) == {I2: "state 3 of generation 0: momentum of w2 is not that of w1"}
+    assert failed(job) == {I2: "state 3 of generation 0: w2 differs from w1 in momentum"}
 
 
 def test_i2_alone_sees_a_rollback_to_another_state() -> None:

@@ -9,7 +9,16 @@ from typing import Final
 from simharness.assertions.catalog.training import TrainingFold
 from simharness.assertions.fold import Board, Handler, Mark, Payload, integer
 from simharness.assertions.setting import Setting
-from simharness.assertions.training_reading import Contribution, Gradients, contributions, data_of, members, place, word
+from simharness.assertions.training_reading import (
+    Contribution,
+    Gradients,
+    contributions,
+    data_of,
+    members,
+    parts,
+    place,
+    word,
+)
 from simharness.contracts.assertions import TrainProvenance
 
 _HEAD: Final = struct.Struct("<IIIIHH")
@@ -23,7 +32,8 @@ class TrainProvenanceFold(TrainingFold):
     """Each contribution resolves to one gradient of that incarnation, computed for the commit's generation, view, step and base.
 
     The worker's incarnation is in the view, the view was the newest, and before the commit a message of the worker that says so
-    (READY in a ring, PUSH at a server) was delivered to the hub.
+    (READY in a ring, PUSH at a server) was delivered to the hub. A base that is the worker's own state of that step, by its own
+    report, is not objected to: that replicas differ is for another invariant to say.
     """
 
     def __init__(self, assertion: TrainProvenance, setting: Setting, board: Board, number: int) -> None:
@@ -40,12 +50,16 @@ class TrainProvenanceFold(TrainingFold):
         self._hub = "" if facts is None else facts.hub
         self._senders = {} if facts is None else {worker: index for index, worker in enumerate(facts.workers)}
         self._arrived = self._contributions = 0
+        self._held: dict[tuple[str, int], tuple[int, int, str]] = {}
+        """By process: generation, step and digest of the state that it reported last."""
 
     def handlers(self) -> dict[str, Handler]:
         """Want views, gradients, deliveries and commits."""
         return {
             "TrainView": self.on_view,
             "TrainGradient": self.on_gradient,
+            "TrainApply": self.on_state,
+            "TrainInstall": self.on_state,
             "Delivered": self.on_delivered,
             "TrainCommit": self.on_commit,
         }
@@ -62,6 +76,13 @@ class TrainProvenanceFold(TrainingFold):
         former = self._gradients.add(host, event, mark)
         if former is not None:
             self._ambiguous[str(host), integer(event, "incarnation"), integer(event, "seq")] = former.mark
+
+    def on_state(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
+        """Note what a worker holds."""
+        del at_ns, key
+        made = parts(event, "post" if event.get("kind") == "TrainApply" else "digests")
+        if made is not None:
+            self._held[str(host), integer(event, "incarnation")] = (*place(event), made.whole)
 
     def on_delivered(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
         """Note what reached the hub."""
@@ -103,7 +124,7 @@ class TrainProvenanceFold(TrainingFold):
             self.broken(f"{who}: two gradients of that name", again, found.mark, mark)
         elif found[:3] != at:
             self.broken(f"{who}: computed for generation, view, step {found[:3]}, used for {at}", found.mark, mark)
-        elif found.base != base:
+        elif found.base != base and self._held.get(each[:2]) != (at[0], at[2], found.base):
             self.broken(f"{who}: computed on another state", found.mark, mark)
         elif self._members.get(each.worker) != each.incarnation:
             self.broken(f"{who}: not a member of the view", mark)

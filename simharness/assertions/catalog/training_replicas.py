@@ -110,7 +110,7 @@ class TrainReplicasIdenticalFold(TrainingFold):
         if known is None:
             return  # beyond the lineage: that is a matter of order
         if word(event, "digest") != known.parts.whole:
-            self._differ(host, to, "the state that is rolled back to", known, mark)
+            self._differ(host, to, "what is rolled back to", known, mark)
         self._known[to] = known
 
     def summary(self) -> tuple[bool, str]:
@@ -130,5 +130,5 @@ class TrainReplicasIdenticalFold(TrainingFold):
 
     def _differ(self, host: str | None, at: Place, what: str, known: _Known, mark: Mark) -> None:
         generation, step = at
-        note = f"state {step} of generation {generation}: {what} of {host} is not that of {known.by}"
+        note = f"state {step} of generation {generation}: {host} differs from {known.by} in {what}"
         self.broken(note, *([mark] if known.mark is None else [known.mark, mark]))
