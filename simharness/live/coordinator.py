@@ -5,7 +5,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from simharness.contracts.mutations import Mutation, PeerKill, PeerPause, PeerResurrect, RelayBoot, RelayKill
 from simharness.contracts.records import EventRecord, MutationRecord, Record, SnapshotRecord, Termination
@@ -60,7 +60,8 @@ class Coordinator:
         self._halted: dict[str, None] = {}
         self._paused_until_ns: dict[str, int] = {}
         self._start_ns = 0
-        self._failure: EngineAbort | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+        self._failure: Exception | None = None
         self.late_ns = 0
         """How late the latest tick of all was."""
 
@@ -73,6 +74,7 @@ class Coordinator:
             EngineAbort: If a process fails.
             OSError: If the address, or another process, cannot be had.
         """
+        asyncio.get_running_loop().set_exception_handler(self._on_exception)
         vertices = [peer.id for peer in self._scenario.peers] + [relay.id for relay in self._scenario.relays]
         sockets = bound_sockets(self._address, vertices)
         ports = {vertex: bound.getsockname()[1] for vertex, bound in sockets.items()}
@@ -97,6 +99,8 @@ class Coordinator:
             await self._until(lambda: all(child.ready for child in self._children), _BOOT_PATIENCE_S)
             await self._run()
         finally:
+            for timer in self._timers:
+                timer.cancel()
             for child in self._children:
                 child.close()
             for bound in sockets.values():
@@ -137,7 +141,8 @@ class Coordinator:
         return time.monotonic_ns() - self._start_ns
 
     def _at(self, at_ns: int, call: Callable[..., object], *operands: object) -> None:
-        asyncio.get_running_loop().call_at((self._start_ns + at_ns) / NS_PER_S, call, *operands)
+        when_s = (self._start_ns + at_ns) / NS_PER_S
+        self._timers.append(asyncio.get_running_loop().call_at(when_s, call, *operands))
 
     # --- the timeline ----------------------------------------------------------------------------------------------
 
@@ -206,7 +211,11 @@ class Coordinator:
             case None if not (child.done or child.expected_to_die):
                 self._fail(EngineAbort(rule="live-process-died", detail=child.last_words(), host_id=child.subject))
 
-    def _fail(self, failure: EngineAbort) -> None:
+    def _on_exception(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Let an error of our own end the run, wherever the loop has met it."""
+        self._fail(context.get("exception") or RuntimeError(context["message"]))
+
+    def _fail(self, failure: Exception) -> None:
         self._failure = self._failure or failure
 
     # --- afterwards ------------------------------------------------------------------------------------------------

@@ -13,14 +13,16 @@ class OwnLinks(LinkNetwork):
         route = self._routes[source][target]
         return route.relay.id if isinstance(route, Relayed) else target
 
-    def onward(self, relay: str, source: str, target: str, byte_len: int, now_ns: int) -> Arrive | None:
-        """Send over the second leg of a relayed route; None if the message is lost there."""
+    def onward(
+        self, relay: str, source: str, target: str, byte_len: int, sent_at_ns: int, now_ns: int
+    ) -> Arrive | None:
+        """Send over the second leg of a relayed route what its source has sent at `sent_at_ns`; None if it is lost there."""
         message_id = self._next_id
         self._next_id = message_id + 1
         crossing = self._relay_leg(relay, target).cross(byte_len, now_ns, now_ns)
         if crossing is None:
             return None
-        flight = InFlight(crossing.at_ns, message_id, source, target, now_ns, relay, now_ns)
+        flight = InFlight(crossing.at_ns, message_id, source, target, sent_at_ns, relay, now_ns)
         self._inboxes[target].add(flight, now_ns)
         return Arrive(crossing.at_ns, message_id, crossing.notices, crossing.delay)
 

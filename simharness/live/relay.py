@@ -81,7 +81,7 @@ class RelayProcess(Vertex):
         if self._links.is_down_for(self.id, source, target, now_ns):
             self.lost(now_ns, source, target, "relay_peer_conn_down", envelope.sent_ns)
             return
-        crossing = self._links.onward(self.id, source, target, size, now_ns)
+        crossing = self._links.onward(self.id, source, target, size, envelope.sent_ns, now_ns)
         if crossing is None:
             self._refuse(envelope, "lossy", now_ns)
             return
