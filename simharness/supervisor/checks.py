@@ -66,6 +66,8 @@ class Checks:
         self._plain = plain
         self._skip = frozenset(skip)
         self.acknowledged: list[Batch] = []
+        self.violated: str | None = None
+        """The invariant that was found broken."""
         # --- the shadow
         self.outcome: str | None = None
         self.settled = self.cleaned = self.held = self.manual = self.any_abandon = False
@@ -130,7 +132,12 @@ class Checks:
             Violation: If it is not.
         """
         if invariant not in self._skip:
-            raise Violation(invariant, message)
+            raise self.broken(invariant, message)
+
+    def broken(self, invariant: str, message: str) -> Violation:
+        """Take note of a broken invariant; return what is to be raised."""
+        self.violated = invariant
+        return Violation(invariant, message)
 
     # --- the record ----------------------------------------------------------------------------------------------
 

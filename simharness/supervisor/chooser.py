@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeVar
 
 from simharness.core.streams import HostRng, Root, Stream, siphash
 from simharness.core.units import NS_PER_MS, PPM
-from simharness.supervisor.schedule import Entry, Options
+from simharness.supervisor.schedule import OWN_FORMS, Entry, Options, stands_in_for
 
 JOB: Final = "job"
 """The peer id of every supervisor scenario; draws use it in every driver."""
@@ -108,8 +108,8 @@ class Chooser(Protocol):
         """Return what happens now; None if nothing can."""
 
     @property
-    def over(self) -> bool:
-        """Whether there is nothing left to choose."""
+    def ended(self) -> bool:
+        """Whether there is nothing left to choose, and never will be."""
 
     @property
     def drawn(self) -> bool:
@@ -120,7 +120,7 @@ class SeededChooser:
     """Draws the schedule."""
 
     __slots__ = ("_late_ppm", "_stream")
-    over = False
+    ended = False
     drawn = True
 
     def __init__(self, stream: Stream, *, quiet: bool = False) -> None:
@@ -163,8 +163,17 @@ class ReplayChooser:
 
     @property
     def over(self) -> bool:
-        """Whether the schedule is used up."""
+        """Whether every entry was played."""
         return self._place >= len(self.entries)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the schedule is used up."""
+        return self.over
+
+    def stands_in_for(self) -> tuple[str, ...]:
+        """Return the processes whose own forms the schedule uses: the world has no such process."""
+        return stands_in_for(self.entries)
 
     def move_ns(self) -> int:
         """Return what is left of the entry's clock move."""
@@ -200,7 +209,24 @@ class ReplayChooser:
 class HypothesisChooser(ReplayChooser):
     """A schedule that grows while it is played: the rules of a state machine append to it."""
 
-    __slots__ = ()
+    __slots__ = ("_closed",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._closed = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether the schedule was closed."""
+        return self._closed
+
+    def stands_in_for(self) -> tuple[str, ...]:
+        """Return all three: environment, person and chaos are rules of the machine."""
+        return tuple(OWN_FORMS)
+
+    def close(self) -> None:
+        """Say that there will be no further entry."""
+        self._closed = True
 
     def choose(self, entry: Entry) -> None:
         """Append an entry; everything before it must have been played."""

@@ -13,8 +13,6 @@ from simharness.systems.supervisor.store.codec import TOMBSTONE, chain, decode_e
 _RESTART: Final = (2 * NS_PER_S, 60 * NS_PER_S)
 _HALF_PPM: Final = 500_000
 _LEAST_TO_TAMPER: Final = 3
-_FLIPPED: Final = 12
-"""Bytes from the start of an event that a flip may hit."""
 
 
 class Disturbances(Population):
@@ -110,7 +108,8 @@ class Disturbances(Population):
         data = files[name]
         match self.profile.tamper:
             case "flip":
-                place = data.index(b'"event"') + self.draws.below(_FLIPPED, "tamper/byte")
+                digits = [place for place in range(1, data.index(b'"h":')) if data[place - 1 : place + 1].isdigit()]
+                place = digits[self.draws.below(len(digits), "tamper/byte")] if digits else data.index(b'"event"')
                 self.record.change(name, data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
             case "delete":
                 self.record.change(name, None)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from simharness.core.units import NS_PER_S
 from simharness.supervisor.calls import Calls, UnknownCallError
-from simharness.supervisor.checks import Checks, Violation
+from simharness.supervisor.checks import Checks
 from simharness.supervisor.chooser import JOB, Draws
 from simharness.supervisor.faults import CLASSES, call_faults
 from simharness.supervisor.files import Files
@@ -115,13 +115,14 @@ class Population:
         self.seats[pid] = Seat(pid, body, self.draws.process)
 
     def respawn(self, pid: str) -> None:
-        """Let a process begin anew, as its next incarnation; put it into the world if it is not there."""
-        seat = self.seats.get(pid)
+        """Let a process begin anew, as its next incarnation and the last in spawn order, whether it was there or not."""
+        seat = self.seats.pop(pid, None)
         if seat is None:
             self._spawn(pid, self._env if pid == "env" else self._person)
         else:
             seat.stop(self.now)
             seat.ending = None
+            self.seats[pid] = seat
 
     def finish(self, pid: str) -> None:
         """End a process for good, if there is one."""
@@ -235,7 +236,8 @@ class Population:
             self._ended(seat, stop.value)
             return
         except Illegal as illegal:
-            raise Violation("9", f"{seat.name} reads a record that does not fold: {illegal.rule}") from None
+            message = f"{seat.name} reads a record that does not fold: {illegal.rule}"
+            raise self.checks.broken("9", message) from None
         seat.call = call
         seat.calls += 1
         if type(call) is seam.Sleep:

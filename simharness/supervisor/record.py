@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from simharness.supervisor.checks import Checks, Violation
+from simharness.supervisor.checks import Checks
 from simharness.systems.supervisor import events as ev
 from simharness.systems.supervisor import seam
 from simharness.systems.supervisor.config import Defects
@@ -82,7 +82,8 @@ class Ledger:
         try:
             return extend(self._states[version], (batch,), self._defects)
         except Illegal as illegal:
-            raise Violation("9", f"version {version + 1}: {illegal.kind} is illegal: {illegal.rule}") from None
+            message = f"version {version + 1}: {illegal.kind} is illegal: {illegal.rule}"
+            raise self._checks.broken("9", message) from None
 
     def _count(self, event: ev.Event) -> None:
         seen = self._seen

@@ -10,7 +10,7 @@ from simharness.supervisor.chooser import JOB, Chooser, Draws, ReplayChooser, Se
 from simharness.supervisor.disturbances import Disturbances
 from simharness.supervisor.params import Profile
 from simharness.supervisor.population import BACKEND_CALLS, subject_of
-from simharness.supervisor.schedule import Entry, Options, stands_in_for
+from simharness.supervisor.schedule import Entry, Options
 from simharness.supervisor.seats import NEVER
 from simharness.supervisor.trace import Recorded, TraceHash, readable
 from simharness.supervisor.truth import LateCall
@@ -50,7 +50,7 @@ class World(Disturbances):
         keep: bool = False,
         skip: Iterable[str] = (),
     ) -> None:
-        own_forms = () if schedule is None else stands_in_for(schedule.entries)
+        own_forms = () if schedule is None else schedule.stands_in_for()
         super().__init__(draws, profile, own_forms=own_forms, defects=defects, record=record, skip=skip)
         self.chooser: Chooser = SeededChooser(draws.schedule()) if schedule is None else schedule
         self.steps = self.quiet_steps = 0
@@ -71,6 +71,8 @@ class World(Disturbances):
             "freeze": lambda pid, for_ns: self.freeze(pid, int(for_ns)),
             "cut": lambda which, _: self.cut(which),
         }
+        if self.chooser.ended:  # an empty schedule has no step that could end it
+            quiet.begin(self)
 
     # --- the clock ---------------------------------------------------------------------------------------------------
 
@@ -187,7 +189,7 @@ class World(Disturbances):
         if self._settled_step is None and self.checks.settled:
             self._settled_step = self.steps
         if not self.chooser.drawn:
-            over = self.chooser.over
+            over = self.chooser.ended
         else:
             settled = self._settled_step
             over = self.steps >= self.profile.steps or (

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Final, cast
 
 from simharness.core.streams import Stream
 from simharness.core.units import NS_PER_S
-from simharness.supervisor.checks import Violation
 from simharness.supervisor.chooser import JOB, happens, span_ns, weighted
 from simharness.supervisor.faults import CLASSES
 from simharness.systems.supervisor import events as ev
@@ -143,7 +142,7 @@ class Person:
             Violation: If the cause is not true.
         """
         if not self._true(state, question):
-            raise Violation("L", f"escalation {question.id} is raised, but its cause is not true")
+            self._world.checks.fail("L", f"escalation {question.id} is raised, but its cause is not true")
 
     def _true(self, state: State, question: ev.EscalationRaised) -> bool:
         age, at, subject = state.declared.timing.esc_age_ns, question.at, question.subject
