@@ -6,13 +6,10 @@ from typing import Any, Final
 from simharness.calibration.delays import TERMS
 from simharness.calibration.distances import Distribution
 from simharness.calibration.metrics import Metrics
-from simharness.core.errors import InputError
+from simharness.pages import plotting
 
-INK: Final = "#1f2933"
-OURS: Final = "#2563a8"
-THEIRS: Final = "#c2571a"
-_GRID: Final = "#e4e7eb"
-_PALETTE: Final = ("#2563a8", "#c2571a", "#2f855a", "#8a4f9e", "#b7791f", "#4a5568", "#c53030", "#2c7a7b")
+OURS: Final = plotting.BLUE
+THEIRS: Final = plotting.ORANGE
 _DASHES: Final = ("solid", "dot", "dash", "dashdot", "longdash")
 
 
@@ -23,33 +20,12 @@ class Side:
         self.name, self.runs, self.colour = name, runs, colour
 
 
-def require_plotly() -> None:
-    """Refuse to draw without the library.
-
-    Raises:
-        InputError: If the extra `report` is not installed.
-    """
-    try:
-        import plotly  # noqa: F401, PLC0415  # optional, and slow to import
-    except ImportError:
-        rule = "needs plotly, which is not installed: pip install 'simharness[report]', or leave it out with --no-html"
-        raise InputError(file="(report)", field="report", rule=rule) from None
-
-
-def plotly_script() -> str:
-    """Return the source of the library, to stand in the page itself."""
-    from plotly.offline import get_plotlyjs  # noqa: PLC0415  # optional, and slow to import
-
-    source: str = get_plotlyjs()
-    return source
-
-
 def ratios(rows: Sequence[tuple[str, float, float, float]], div_id: str) -> str:
     """Draw ours divided by theirs for each (metric, ratio, low, high) on a logarithmic axis, over the band that passes."""
     names = [row[0] for row in rows]
     inside = [low <= value <= high for _, value, low, high in rows]
-    colours = ["#2f855a" if ok else "#c53030" for ok in inside]
-    figure = _figure(height=110 + 34 * len(rows))
+    colours = [plotting.GREEN if ok else plotting.RED for ok in inside]
+    figure = plotting.figure(height=110 + 34 * len(rows))
     figure.add_bar(
         y=names,
         base=[low for _, _, low, _ in rows],
@@ -70,8 +46,8 @@ def ratios(rows: Sequence[tuple[str, float, float, float]], div_id: str) -> str:
     )
     figure.update_xaxes(type="log", title="ours / published", tickvals=[0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50])
     figure.update_yaxes(autorange="reversed", automargin=True)
-    figure.add_vline(x=1, line_color=INK, line_width=1)
-    return _html(figure, div_id)
+    figure.add_vline(x=1, line_color=plotting.INK, line_width=1)
+    return plotting.html(figure, div_id)
 
 
 def boxes(sides: Sequence[Side], prefix: str, axis: str, div_id: str, *, limit: int = 16) -> str:
@@ -79,7 +55,7 @@ def boxes(sides: Sequence[Side], prefix: str, axis: str, div_id: str, *, limit: 
     names = sorted(
         {name: None for side in sides for run in side.runs for name in run.distributions if name.startswith(prefix)}
     )
-    figure = _figure()
+    figure = plotting.figure()
     for side in sides:
         for index, run in enumerate(side.runs):
             shown = [(name, run.distributions[name]) for name in names[:limit] if name in run.distributions]
@@ -88,7 +64,7 @@ def boxes(sides: Sequence[Side], prefix: str, axis: str, div_id: str, *, limit: 
     figure.update_layout(boxmode="group")
     figure.update_yaxes(title=axis, rangemode="tozero")
     figure.update_xaxes(automargin=True)
-    return _html(figure, div_id)
+    return plotting.html(figure, div_id)
 
 
 def _box(figure: Any, side: Side, index: int, shown: Sequence[tuple[str, Distribution]]) -> None:
@@ -110,7 +86,7 @@ def steps(
     sides: Sequence[Side], prefix: str, axis: str, div_id: str, *, points: Sequence[tuple[str, float, float]] = ()
 ) -> str:
     """Draw step functions over the run, and published values as (label, seconds, value)."""
-    figure = _figure()
+    figure = plotting.figure()
     names = sorted({name: None for side in sides for run in side.runs for name in run.paths if name.startswith(prefix)})
     for place, side in enumerate(sides):
         for run in side.runs:
@@ -122,7 +98,7 @@ def steps(
                     mode="lines",
                     line={
                         "shape": "hv",
-                        "color": _PALETTE[index % len(_PALETTE)],
+                        "color": plotting.PALETTE[index % len(plotting.PALETTE)],
                         "dash": _DASHES[place % 5],
                         "width": 1.5,
                     },
@@ -133,12 +109,12 @@ def steps(
         figure.add_scatter(x=[at_s], y=[value], mode="markers", marker=marker, name=label)
     figure.update_xaxes(title="seconds")
     figure.update_yaxes(title=axis, rangemode="tozero")
-    return _html(figure, div_id)
+    return plotting.html(figure, div_id)
 
 
 def shares(sides: Sequence[Side], key: str, div_id: str) -> str:
     """Draw the shares of a categorical metric side by side."""
-    figure = _figure(height=320)
+    figure = plotting.figure(height=320)
     for side in sides:
         total: dict[str, int] = {}
         for run in side.runs:
@@ -149,49 +125,24 @@ def shares(sides: Sequence[Side], key: str, div_id: str) -> str:
             names = sorted(total)
             figure.add_bar(x=names, y=[total[name] / every for name in names], name=side.name, marker_color=side.colour)
     figure.update_yaxes(title="share", tickformat=".0%", rangemode="tozero")
-    return _html(figure, div_id)
+    return plotting.html(figure, div_id)
 
 
 def decomposition(side: Side, div_id: str) -> str:
     """Draw where the mean delivery of each ordered pair spends its time, term by term, over all runs of a side."""
-    figure = _figure(height=420)
+    figure = plotting.figure(height=420)
     pairs = sorted(
         {key.split(".")[2]: None for run in side.runs for key in run.numbers if key.startswith("relay.hol.")}
     )
     for index, term in enumerate(TERMS):
         means = [_mean(side.runs, f"relay.hol.{pair}.{term}_ms") for pair in pairs]
-        figure.add_bar(x=pairs, y=means, name=term.replace("_", " "), marker_color=_PALETTE[index])
+        figure.add_bar(x=pairs, y=means, name=term.replace("_", " "), marker_color=plotting.PALETTE[index])
     figure.update_layout(barmode="relative")
     figure.update_yaxes(title="ms, mean of all deliveries")
     figure.update_xaxes(automargin=True)
-    return _html(figure, div_id)
+    return plotting.html(figure, div_id)
 
 
 def _mean(runs: Sequence[Metrics], key: str) -> float:
     values = [run.numbers[key] for run in runs if key in run.numbers]
     return sum(values) / len(values) if values else 0.0
-
-
-def _figure(height: int = 360) -> Any:
-    from plotly.graph_objects import Figure  # noqa: PLC0415  # optional, and slow to import
-
-    figure = Figure()
-    figure.update_layout(
-        template="none",
-        height=height,
-        margin={"l": 56, "r": 12, "t": 24, "b": 44},
-        font={"family": "system-ui, sans-serif", "size": 12, "color": INK},
-        legend={"orientation": "h", "yanchor": "bottom", "y": 1.03, "x": 0, "font": {"size": 11}},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-    )
-    figure.update_xaxes(gridcolor=_GRID, zeroline=False, linecolor=_GRID)
-    figure.update_yaxes(gridcolor=_GRID, zeroline=False, linecolor=_GRID)
-    return figure
-
-
-def _html(figure: Any, div_id: str) -> str:
-    text: str = figure.to_html(
-        full_html=False, include_plotlyjs=False, div_id=div_id, config={"responsive": True, "displayModeBar": False}
-    )
-    return text

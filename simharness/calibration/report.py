@@ -10,29 +10,11 @@ from simharness.calibration import charts
 from simharness.calibration.compare import JUDGED, Comparison, Row, Verdict
 from simharness.calibration.corpus import Reference, Tolerance
 from simharness.calibration.metrics import Metrics
+from simharness.pages import document, plotting
+from simharness.pages.document import chip
 
 _COLUMNS: Final = ("metric", "ours", "theirs", "allowed", "verdict")
 _ORDER: Final = (Verdict.FAIL, Verdict.PASS, Verdict.REPORT_ONLY, Verdict.INPUT, Verdict.NO_FIGURE)
-_STYLE: Final = """
-:root { color-scheme: light; font-family: system-ui, sans-serif; color: #1f2933; background: #f5f7fa; line-height: 1.45; }
-body { margin: 0 auto; max-width: 70rem; padding: 1.5rem 1rem 3rem; }
-h1 { font-size: 1.5rem; margin: 0 0 .25rem; } h2 { font-size: 1.2rem; margin: 0; } h3 { font-size: .95rem; margin: 1.4rem 0 .2rem; }
-p { margin: .35rem 0; max-width: 60rem; } .quiet { color: #52606d; font-size: .85rem; overflow-wrap: anywhere; }
-section { background: #fff; border: 1px solid #e4e7eb; border-radius: 8px; padding: 1rem; margin-top: 1.25rem; }
-.chip { display: inline-block; border-radius: 99px; padding: .05rem .6rem; font-size: .8rem; font-weight: 600; }
-.chip { white-space: nowrap; }
-.pass { background: #d9f2e3; color: #1c5d3c; } .fail { background: #fbdcdc; color: #8c1c1c; }
-.inconclusive { background: #fdf0d0; color: #7a5500; } .none { background: #e9edf1; color: #52606d; }
-.head { display: flex; flex-wrap: wrap; gap: .5rem; align-items: baseline; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .82rem; width: 100%; min-width: 48rem; }
-th, td { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #e4e7eb; vertical-align: top; }
-td.metric { font-family: ui-monospace, monospace; font-size: .78rem; overflow-wrap: anywhere; min-width: 11rem; }
-td.value { max-width: 13rem; min-width: 4rem; overflow-wrap: anywhere; } td.allowed { white-space: nowrap; }
-td.why { color: #52606d; min-width: 15rem; }
-.charts { display: grid; gap: 0 1.5rem; grid-template-columns: repeat(2, minmax(0, 1fr)); }
-@media (max-width: 48rem) { .charts { grid-template-columns: minmax(0, 1fr); } body { padding: 1rem .5rem 2rem; } }
-details { margin-top: .6rem; } summary { cursor: pointer; font-size: .9rem; }
-"""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,24 +66,14 @@ def page(title: str, parts: Sequence[Part]) -> str:
     Raises:
         InputError: If plotly is not installed.
     """
-    charts.require_plotly()
+    plotting.require_plotly()
     body = "".join(_section(part, f"p{index}") for index, part in enumerate(parts))
     chips = " ".join(
-        f"{_chip(part.comparison.verdict)} {escape(part.comparison.name)} <span class='quiet'>against "
+        f"{chip(part.comparison.verdict)} {escape(part.comparison.name)} <span class='quiet'>against "
         f"{escape(part.comparison.reference)}</span><br>"
         for part in parts
     )
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style><script>{charts.plotly_script()}</script></head>\n"
-        f"<body><h1>{escape(title)}</h1><p>{chips}</p>\n{body}</body></html>\n"
-    )
-
-
-def _chip(verdict: str) -> str:
-    kind = verdict if verdict in ("pass", "fail", "inconclusive") else "none"
-    return f'<span class="chip {kind}">{escape(verdict)}</span>'
+    return document.page(title, f"<p>{chips}</p>\n{body}", script=plotting.plotly_script())
 
 
 def _section(part: Part, prefix: str) -> str:
@@ -110,7 +82,7 @@ def _section(part: Part, prefix: str) -> str:
     judged = [row for row in comparison.rows if row.verdict in JUDGED]
     others = [row for row in comparison.rows if row.verdict not in JUDGED]
     return (
-        f'<section><div class="head"><h2>{escape(comparison.name)}</h2>{_chip(comparison.verdict)}'
+        f'<section><div class="head"><h2>{escape(comparison.name)}</h2>{chip(comparison.verdict)}'
         f'<span class="quiet">against {escape(comparison.reference)}</span></div>{facts}'
         f'<p class="quiet">{escape(comparison.coverage)}</p>{_ratios(part, prefix)}'
         f"<h3>Judged</h3>{_rows(judged)}"
@@ -125,7 +97,7 @@ def _rows(rows: Sequence[Row]) -> str:
     causes = [*dict.fromkeys(row.cause for row in rows if row.verdict is Verdict.FAIL)]
     head = "".join(f"<th>{name}</th>" for name in ("verdict", *_COLUMNS[:-1], "why"))
     body = "".join(
-        f'<tr><td>{_chip(row.verdict)}</td><td class="metric">{escape(row.metric)}</td>'
+        f'<tr><td>{chip(row.verdict)}</td><td class="metric">{escape(row.metric)}</td>'
         f'<td class="value">{escape(row.ours)}</td><td class="value">{escape(row.theirs)}</td>'
         f'<td class="allowed">{escape(row.allowed)}</td><td class="why">{_why(row, causes)}</td></tr>'
         for row in rows

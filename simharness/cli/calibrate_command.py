@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from simharness.bundle.places import check_replaceable, put_file, structured_io
-from simharness.calibration import charts, report
+from simharness.calibration import report
 from simharness.calibration.compare import Verdict
 from simharness.calibration.corpus import (
     FILE,
@@ -22,6 +22,7 @@ from simharness.cli.main import FAILED, INCONCLUSIVE, PASSED
 from simharness.core import canonical_json
 from simharness.core.errors import InputError
 from simharness.hosts.kinds import Kinds
+from simharness.pages import plotting
 from simharness.scenario.loader import Loaded, load
 from simharness.scenario.words import printable
 
@@ -43,7 +44,7 @@ class _Pair(NamedTuple):
 def run(args: argparse.Namespace) -> int:
     """Run every pair, print what is in tolerance, write `calibration.json`, `report.html` and the bundles."""
     if not args.no_html:
-        charts.require_plotly()
+        plotting.require_plotly()
     kinds, out = Kinds(), _OUT if args.out is None else Path(args.out)
     tolerances = read_tolerances(_text(_TOLERANCES), FILE)
     pairs = [_pair(word, args.seed, tolerances, kinds) for word in args.pairs or _all_pairs()]

@@ -7,10 +7,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from simharness.calibration import charts
 from simharness.calibration.compare import against_runs
 from simharness.calibration.report import Part, page, plain, table
 from simharness.core.errors import InputError
+from simharness.pages import plotting
 from tests.calibration.shipped import outcome, reference, tolerances
 
 PAIR = "n3_own_relay_stub"
@@ -41,7 +41,7 @@ def text() -> str:
 
 def without_library() -> str:
     """The page but for plotly's own source."""
-    return text().replace(charts.plotly_script(), "")
+    return text().replace(plotting.plotly_script(), "")
 
 
 class Tags(HTMLParser):
