@@ -322,7 +322,7 @@ def test_a_temporary_file_is_no_record() -> None:
 
 
 def test_prune() -> None:
-    """Pruning puts a tombstone in the place of the batches; from then on every read and commit says so, whatever stray files there are."""
+    """Pruning puts a tombstone in the place of the batches; every later read and commit says so, whatever stray files lie there."""
     files = Files(filled=3)
     assert drive(prune("job"), files.answer) is False  # not settled
     assert "TOMB" not in files.files()
