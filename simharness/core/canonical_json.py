@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import orjson
 
+from simharness.core.foreign import shown
 from simharness.core.units import U64_MAX
 
 _PLAIN: Final = frozenset({str, bool, type(None)})
@@ -40,11 +41,11 @@ def unwritable(value: Any) -> str | None:
     if kind in _PLAIN:
         return None
     if kind is int:
-        return None if _LEAST <= value <= U64_MAX else f"integer {value} does not fit 64 bits"
+        return None if _LEAST <= value <= U64_MAX else f"integer {shown(value)} does not fit 64 bits"
     if kind is dict or isinstance(value, Mapping):
         for key, item in value.items():
             if type(key) is not str:
-                return f"object key {key!r} is not a string"
+                return f"object key {shown(key)} is not a string"
             if type(item) not in _PLAIN and (reason := unwritable(item)) is not None:
                 return f"{key}: {reason}"
         return None
@@ -53,4 +54,4 @@ def unwritable(value: Any) -> str | None:
             if type(item) not in _PLAIN and (reason := unwritable(item)) is not None:
                 return f"[{index}]: {reason}"
         return None
-    return f"{kind.__name__} {value!r} is not JSON without floats"
+    return f"{kind.__name__} {shown(value)} is not JSON without floats"

@@ -1,6 +1,7 @@
 """What happens to one host: deliveries and envelopes go in, actions are carried out, everything is put on record (§4.4 to §4.7)."""
 
 from collections.abc import Mapping, Sequence
+from traceback import extract_tb
 from typing import Any, Final, NoReturn
 
 from simharness.contracts.disk import CrashableDisk
@@ -23,7 +24,9 @@ from simharness.contracts.ports import DeliveryObserver, LiveEvaluator, RecordSi
 from simharness.contracts.records import EventRecord, Record
 from simharness.contracts.scenario import Scenario
 from simharness.core.errors import EngineAbort
+from simharness.core.foreign import blame, shown, text_of
 from simharness.core.streams import Root
+from simharness.engine import clocks, slots
 from simharness.engine.queue import (
     DELIVER,
     FAILED,
@@ -37,8 +40,29 @@ from simharness.engine.queue import (
 )
 from simharness.engine.slots import Slot
 
+_OWN_FILES: Final = (__file__, clocks.__file__, slots.__file__)
 _HEAD_BYTES: Final = 20
 """How much of a payload a `Delivered` record shows."""
+
+
+def host_raised(error: BaseException, host_id: str | None, at_ns: int) -> EngineAbort:
+    """Return the abort that follows an exception of a host, its kind or its codec, whatever its type (ruling C2).
+
+    One that comes up in the engine itself does so over what they returned.
+    """
+    detail = blame(error)
+    if error.__traceback__ is not None and extract_tb(error.__traceback__)[-1].filename in _OWN_FILES:
+        return EngineAbort(
+            rule="kind-contract", detail=f"what was returned is of another form: {detail}", host_id=host_id, at_ns=at_ns
+        )
+    return EngineAbort(rule="host-raised", detail=detail, host_id=host_id, at_ns=at_ns)
+
+
+def _wrong_frame(kind: str, tag: object, payload: object, overhead: object) -> str:
+    """Say what is wrong with a message as its codec gave it."""
+    if type(payload) is bytes:
+        return f"kind {kind}: frame_overhead({shown(tag)}) is {shown(overhead)}, not a number of bytes of at least 0"
+    return f"kind {kind}: the payload of {shown(tag)} is {shown(payload)}, not bytes"
 
 
 class HostCalls:
@@ -62,7 +86,12 @@ class HostCalls:
         for peer in scenario.peers:
             if peer.kind not in kinds:
                 raise EngineAbort(rule="unknown-kind", detail=f"no host kind {peer.kind!r}", host_id=peer.id)
-            self._slots[peer.id] = Slot(peer, scenario, kinds[peer.kind], root, disks[peer.id], observer)
+            try:
+                self._slots[peer.id] = Slot(peer, scenario, kinds[peer.kind], root, disks[peer.id], observer)
+            except (EngineAbort, KeyboardInterrupt, GeneratorExit):
+                raise
+            except BaseException as error:  # a kind that cannot be asked, or cannot build its host
+                raise host_raised(error, peer.id, 0) from error
         self._heap: list[Entry] = []
         self._relay_dequeue_seq, self._runtime_seq = band(RELAY_DEQUEUES), band(RUNTIME)
         self._now_ns = 0
@@ -102,7 +131,9 @@ class HostCalls:
         try:
             message = slot.decode(wire)
         except ValueError as error:
-            self._abort("undecodable-message", f"{wire.tag} of {len(wire.payload)} bytes from {source}: {error}", slot)
+            self._abort(
+                "undecodable-message", f"{wire.tag} of {len(wire.payload)} bytes from {source}: {text_of(error)}", slot
+            )
         if self._observer is not None:
             self._observer.delivered(source, slot.id, wire.tag, sent_at_ns, at_ns, arrive.delay)
             if arrive.is_copy:
@@ -193,14 +224,14 @@ class HostCalls:
             elif kind is RecordEvent:
                 event = action.event  # type: ignore[union-attr]
                 if type(event) is not dict or "kind" not in event:
-                    self._abort("unwritable-event", f"{event!r} is not an object with a kind", slot)
+                    self._abort("unwritable-event", f"{shown(event)} is not an object with a kind", slot)
                 self._write(EventRecord(self._now_ns, self._records, slot.id, slot.tag, event))
             elif kind is ScheduleTimer:
                 self._schedule(slot, action)  # type: ignore[arg-type]
             elif kind is Halt:
                 slot.halt(deaf=in_recv)
             else:
-                self._abort("unknown-action", f"{action!r} is not an action of §4.6", slot)
+                self._abort("unknown-action", f"{shown(action)} is not an action of §4.6", slot)
 
     def _schedule(self, slot: Slot, timer: ScheduleTimer) -> None:
         if timer.at_ns < self._now_ns:
@@ -210,13 +241,16 @@ class HostCalls:
     def _send(self, slot: Slot, send: Send) -> None:
         target = self._slots.get(send.to)
         if target is None:
-            self._abort("unknown-destination", f"{send.to!r} is not a peer", slot)
+            self._abort("unknown-destination", f"{shown(send.to)} is not a peer", slot)
         if target is slot:
             self._abort("self-send", "a host may not send to itself", slot)
         now_ns = self._now_ns
         wire = send.wire or slot.encode(send.message)
         tag, payload = wire
-        outcome = self._route(slot.id, target.id, len(payload) + slot.frame_overhead(tag), now_ns)
+        overhead = slot.frame_overhead(tag)
+        if type(payload) is not bytes or type(overhead) is not int or overhead < 0:
+            self._abort("kind-contract", _wrong_frame(slot.tag, tag, payload, overhead), slot)
+        outcome = self._route(slot.id, target.id, len(payload) + overhead, now_ns)
         if type(outcome) is Arrive:
             at_ns, message_id, notices, _, copy, _ = outcome
             if notices:

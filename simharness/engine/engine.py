@@ -1,11 +1,9 @@
 """The engine: pops, dispatches, processes actions (§4). The clock moves only on a pop."""
 
 from collections.abc import Mapping
-from pathlib import PurePath
-from traceback import extract_tb
 from typing import Final, NoReturn
 
-from simharness.contracts.disk import CrashableDisk, DiskError
+from simharness.contracts.disk import CrashableDisk
 from simharness.contracts.host import HostKind, TimerFired, WorkerExited
 from simharness.contracts.mutations import (
     AimedMutation,
@@ -24,7 +22,7 @@ from simharness.contracts.ports import DeliveryObserver, LiveEvaluator, RecordSi
 from simharness.contracts.records import MutationRecord, SnapshotRecord, Termination
 from simharness.contracts.scenario import Scenario, SnapshotDecl
 from simharness.core.errors import EngineAbort, SimharnessError
-from simharness.engine.calls import HostCalls
+from simharness.engine.calls import HostCalls, host_raised
 from simharness.engine.queue import (
     DELIVER,
     END,
@@ -173,21 +171,12 @@ class Engine(HostCalls):
         except EngineAbort as abort:
             self._termination = Termination(reason="aborted", at_ns=self._now_ns, detail=str(abort))
             raise
-        except SimharnessError:
+        except (SimharnessError, KeyboardInterrupt, GeneratorExit):
             raise
-        except Exception as error:
-            if isinstance(error, OSError) and not isinstance(error, DiskError):
-                raise  # the sink's, which writes to a real disk
-            wrapped = self._host_raised(error)
+        except BaseException as error:  # `sys.exit()` in a host ends the run, not the program
+            wrapped = host_raised(error, None if self._current is None else self._current.id, self._now_ns)
             self._termination = Termination(reason="aborted", at_ns=self._now_ns, detail=str(wrapped))
             raise wrapped from error
-
-    def _host_raised(self, error: Exception) -> EngineAbort:
-        """Name the exception, and the line that raised it without the path, which differs between machines."""
-        frame = extract_tb(error.__traceback__)[-1]
-        detail = f"{type(error).__name__}: {error} ({PurePath(frame.filename).name}, line {frame.lineno})"
-        host_id = None if self._current is None else self._current.id
-        return EngineAbort(rule="host-raised", detail=detail, host_id=host_id, at_ns=self._now_ns)
 
     def _loop(self, before_ns: int | None) -> None:  # noqa: C901, PLR0912  # the hot loop: calls cost more than branches
         heap, runtime_seq, lost = self._heap, self._runtime_seq, self._lost

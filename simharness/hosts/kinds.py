@@ -7,6 +7,8 @@ from importlib import import_module
 from typing import Final
 
 from simharness.contracts.host import HostKind
+from simharness.core.errors import InputError
+from simharness.core.foreign import blame
 
 BUILT_IN: Final = {
     "echo": "simharness.hosts.echo:KIND",
@@ -18,6 +20,9 @@ BUILT_IN: Final = {
     "train_worker": "simharness.hosts.training.kind:KIND_WORKER",
 }
 GROUP: Final = "simharness.kinds"
+
+_MEMBERS: Final = ("kind_tag", "accepts_worker_exit", "codec", "validate", "new")
+_CODEC: Final = ("encode", "decode", "frame_overhead")
 
 
 def _installed() -> dict[str, str]:
@@ -40,16 +45,36 @@ class Kinds:
         self._found[kind.kind_tag] = kind
 
     def get(self, name: str) -> HostKind | None:
-        """Return the kind called `name`, or None if nothing registers it."""
+        """Return the kind called `name`, or None if nothing registers it.
+
+        Raises:
+            InputError: If what is registered cannot be imported, or is no kind.
+        """
         kind = self._found.get(name)
         if kind is None:
             target = BUILT_IN.get(name) or _installed().get(name)
             if target is None:
                 return None
-            module, _, attribute = target.partition(":")
-            kind = self._found[name] = getattr(import_module(module), attribute)
+            kind = self._found[name] = _loaded(name, target)
         return kind
 
     def names(self) -> tuple[str, ...]:
         """Return every known name, sorted."""
         return tuple(sorted({*BUILT_IN, *self._found, *_installed()}))
+
+
+def _loaded(name: str, target: str) -> HostKind:
+    """Import a kind and look at its form; its own code may be wrong in any way."""
+    module, _, attribute = target.partition(":")
+    try:
+        kind: HostKind = getattr(import_module(module), attribute)
+        lacking = [member for member in _MEMBERS if not hasattr(kind, member)]
+        lacking += [f"codec.{member}" for member in _CODEC if not lacking and not hasattr(kind.codec, member)]
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001  # `sys.exit()` included
+        raise InputError(file=target, field=f"host kind {name}", rule=f"cannot be loaded: {blame(error)}") from None
+    if isinstance(kind, type) or lacking:
+        rule = "is a class; register an instance of it" if isinstance(kind, type) else f"has no {', '.join(lacking)}"
+        raise InputError(file=target, field=f"host kind {name}", rule=f"is no host kind: it {rule}")
+    return kind

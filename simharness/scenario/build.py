@@ -1,7 +1,7 @@
 """A merged document to a validated `Scenario`: every rule of §8.2 in file order, all mistakes in one refusal."""
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -19,8 +19,9 @@ from simharness.contracts.mutations import (
     RelayPeerConnDown,
 )
 from simharness.contracts.scenario import LinkDecl, MeshDecl, PeerDecl, Scenario, SnapshotDecl
+from simharness.core.errors import InputError
 from simharness.scenario.document import SCALARS, Document
-from simharness.scenario.groups import Groups
+from simharness.scenario.groups import Groups, ask, find
 from simharness.scenario.names import Names
 from simharness.scenario.routes import Routes, mesh_size
 from simharness.scenario.rules import (
@@ -169,14 +170,17 @@ def _peers(
     spec, peer_ids = spec_of(PeerDecl), tuple(names.peers)
     peers: list[PeerDecl] = []
     kind_of: dict[str, HostKind] = {}
-    find = cache(kinds.get)
+    found = cache(partial(find, kinds))
     groups, before = Groups(document), len(document.problems)
     for _, entry, complain in _rows(document, "peers"):
         values, sound = read(spec, entry, complain)
         kind = None
-        if "kind" in values and (kind := find(values["kind"])) is None:
+        if "kind" in values and (kind := found(values["kind"])) is None:
             name = values["kind"]
             complain("kind", unknown(f"host kind {shown(name)}", name, kinds.names()))
+        elif isinstance(kind, InputError):
+            complain("kind", f"{kind.problem.field} ({kind.problem.file}) {kind.problem.rule}")
+            continue
         if kind is None or "id" not in values:
             continue
         kind_of.setdefault(values["id"], kind)
@@ -190,7 +194,7 @@ def _peers(
         facts = PeerFacts(
             id=values["id"], initial_state=values["initial_state"], tick_period_ns=period_ns, peer_ids=peer_ids
         )
-        config, complaints = kind.validate(config, facts)
+        config, complaints = ask(kind, config, facts)
         peers.append(PeerDecl(**(values | {"kind_config": config})))
         groups.add(peers[-1], kind, own, complain)
         for complaint in complaints:

@@ -4,13 +4,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from simharness.contracts.host import HostKind, KindRegistry
+from simharness.contracts.host import Complaint, GroupComplaint, HostKind, KindRegistry, PeerFacts, Validated
 from simharness.contracts.scenario import PeerDecl
+from simharness.core.errors import InputError
+from simharness.core.foreign import blame, shown
 from simharness.scenario.document import ARRAYS, SCALARS, TABLES, Document
 from simharness.scenario.reading import SourceFile
 from simharness.scenario.schema import Complain
 from simharness.scenario.words import first_line
 
+_LEAVES: Final = (str, int, bool)
 _OWN: Final = "kind_config."
 _JOINT: Final = re.compile(r"[.\[]")
 
@@ -18,8 +21,53 @@ _JOINT: Final = re.compile(r"[.\[]")
 def table_of(kind: HostKind) -> str | None:
     """Return the name of the top-level table that a kind reads, or None."""
     name: str | None = getattr(kind, "table", None)
-    assert name not in (*ARRAYS, *SCALARS, *TABLES), f"[{name}] is the format's own"
+    if name in (*ARRAYS, *SCALARS, *TABLES):
+        rule = f"{name} is a key of the scenario format itself; a kind's table has another name"
+        raise InputError(file=f"host kind {kind.kind_tag}", field="table", rule=rule)
     return name
+
+
+def find(kinds: KindRegistry, name: str) -> HostKind | InputError | None:
+    """Return the kind of that name, None if there is none, or why its code cannot be loaded."""
+    try:
+        return kinds.get(name)
+    except InputError as error:
+        return error
+
+
+def ask(kind: HostKind, config: Mapping[str, Any], facts: PeerFacts) -> Validated:
+    """Return what a kind says about a peer's configuration; code that fails at it is one more complaint."""
+    try:
+        answer: object = kind.validate(config, facts)
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001  # `sys.exit()` included: a kind is foreign code
+        return _failed(f"cannot be checked: {kind.kind_tag}'s validate raised {blame(error)}")
+    if not (isinstance(answer, tuple) and len(answer) == len(Validated._fields) and isinstance(answer[0], dict)):
+        return _failed(
+            f"cannot be checked: {kind.kind_tag}'s validate returned {shown(answer)}, not Validated(table, complaints)"
+        )
+    odd = None if answer[1] else _no_toml(answer[0])
+    if odd is not None:
+        return _failed(
+            f"cannot be written down: {kind.kind_tag}'s validate put in {odd}, which a scenario file cannot hold"
+        )
+    return Validated(*answer)
+
+
+def _no_toml(value: Any) -> str | None:
+    """Return what in a resolved `kind_config` no scenario file could say, or None."""
+    if type(value) in _LEAVES:
+        return None
+    if isinstance(value, dict) and all(type(key) is str for key in value):
+        return next((odd for item in value.values() if (odd := _no_toml(item)) is not None), None)
+    if isinstance(value, list | tuple):
+        return next((odd for item in value if (odd := _no_toml(item)) is not None), None)
+    return shown(value)
+
+
+def _failed(rule: str) -> Validated:
+    return Validated({}, (Complaint("kind_config", rule),))
 
 
 def tables_in(chain: Sequence[SourceFile], kinds: KindRegistry) -> tuple[str, ...]:
@@ -30,8 +78,9 @@ def tables_in(chain: Sequence[SourceFile], kinds: KindRegistry) -> tuple[str, ..
         for entry in entries if isinstance(entries, list) else ():
             if isinstance(entry, dict) and isinstance(entry.get("kind"), str):
                 names[entry["kind"]] = None
-    found = [kinds.get(name) for name in names]
-    return tuple(sorted({table for kind in found if kind is not None and (table := table_of(kind)) is not None}))
+    found = [find(kinds, name) for name in names]
+    known = [kind for kind in found if kind is not None and not isinstance(kind, InputError)]
+    return tuple(sorted({table for kind in known if (table := table_of(kind)) is not None}))
 
 
 def under(table: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,8 +128,19 @@ class Groups:
         for members in self._members.values():
             validate = getattr(members[0][0], "validate_group", None)
             if validate is not None:
-                for complaint in validate(tuple(peer for _, peer in members)):
+                for complaint in _ask_group(validate, members):
                     self.complain(complaint.peer, complaint.field, complaint.rule)
+
+
+def _ask_group(validate: Any, members: Sequence[tuple[HostKind, PeerDecl]]) -> Sequence[GroupComplaint]:
+    kind, first = members[0]
+    try:
+        return tuple(GroupComplaint(*complaint) for complaint in validate(tuple(peer for _, peer in members)))
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001
+        rule = f"cannot be checked: {kind.kind_tag}'s validate_group failed: {blame(error)}"
+        return (GroupComplaint(first.id, "kind_config", rule),)
 
 
 def _says(own: Mapping[str, Any], path: str) -> bool:

@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from simharness.core.errors import InputError
+from simharness.core.foreign import blame
 from simharness.stateful.laws import Law
 from simharness.stateful.machine import SimulationMachine
 from simharness.stateful.spaces import Space
@@ -66,9 +67,16 @@ def choose(name: str, choices: Iterable[str], *, what: str, field: str = "(argum
 
 
 def resolve(target: str) -> Any:
-    """Return what a `module:attribute` string names."""
+    """Return what a `module:attribute` string names.
+
+    Raises:
+        InputError: If importing it fails, as it does while somebody edits a system.
+    """
     module, _, attribute = target.partition(":")
-    return getattr(import_module(module), attribute)
+    try:
+        return getattr(import_module(module), attribute)
+    except Exception as error:
+        raise InputError(file=target, field="(code)", rule=f"cannot be loaded: {blame(error)}") from error
 
 
 def property_named(name: str) -> type[SimulationMachine]:

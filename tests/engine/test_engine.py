@@ -176,7 +176,8 @@ def test_closed_action_set(bad: Any) -> None:
         ((RecordEvent({"what": "no kind"}),), "unwritable-event"),
         ((RecordEvent(["kind"]),), "unwritable-event"),  # type: ignore[arg-type]
         ((Send("b", b"garbage"),), "undecodable-message"),
-        (None, "host-raised"),
+        (None, "kind-contract"),
+        ((Send("b", b"x", ("t", "x")),), "kind-contract"),  # type: ignore[arg-type]
     ],
 )
 def test_structured_aborts(actions: Any, rule: str) -> None:
@@ -620,3 +621,53 @@ def test_dispatch_budget_is_an_abort() -> None:
     engine, _ = build(scenario("a"), ScriptedKind(silent), max_dispatches=5)
     with pytest.raises(EngineAbort, match="dispatch-budget"):
         engine.run()
+
+
+class _Stop(BaseException):
+    """An exception that is no `Exception`."""
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), _Stop("no"), FileNotFoundError("x"), ValueError("a\nb")], ids=repr)
+@pytest.mark.parametrize("place", ["tick", "recv", "snapshot", "new"])
+def test_whatever_a_host_raises_aborts_the_run(error: BaseException, place: str) -> None:
+    """`sys.exit()` in a host ends its run and not the program; so does any exception, also while it is built (ruling C2)."""
+
+    def fail(*_: object) -> Any:
+        raise error
+
+    kind = ScriptedKind(fail if place == "tick" else lambda host, now: (Send("b" if host.id == "a" else "a", b"x"),))
+    if place == "new":
+        kind.new = fail  # type: ignore[method-assign]
+    elif place != "tick":
+        build_one = kind.new
+
+        def new(context: Any) -> Any:
+            host = build_one(context)
+            setattr(host, place, fail)
+            return host
+
+        kind.new = new  # type: ignore[method-assign]
+    with pytest.raises(EngineAbort) as caught:
+        build(scenario("a", "b", snapshots=(SnapshotDecl(at_ns=90 * MS),)), kind)[0].run()
+    assert caught.value.rule == "host-raised"
+    assert caught.value.host_id in ("a", "b")
+    assert caught.value.detail.startswith(type(error).__name__)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("codec", [None, object()])
+def test_a_kind_without_a_codec(codec: object) -> None:
+    """Found when the hosts are built, and named (ruling C8)."""
+    kind = ScriptedKind(lambda host, now: ())
+    kind.codec = codec  # type: ignore[misc, assignment]
+    with pytest.raises(EngineAbort, match=r"kind-contract: host a at 0 ns: .*'encode'"):
+        build(scenario("a"), kind)
+
+
+@pytest.mark.parametrize("overhead", [-1, None, "8"])
+def test_a_broken_frame_overhead(overhead: Any) -> None:
+    """It is the codec's fault and not the scenario's: an abort that names the kind (ruling C8)."""
+    kind = ScriptedKind(lambda host, now: (Send("b", b"x"),) if host.id == "a" else ())
+    kind.codec.frame_overhead = lambda tag: overhead  # type: ignore[method-assign]
+    with pytest.raises(EngineAbort, match=r"kind-contract: host a at .*kind scripted: frame_overhead"):
+        build(scenario("a", "b"), kind)[0].run()
