@@ -34,7 +34,7 @@ def number(name: str) -> st.SearchStrategy[int]:
         return st.integers(0, PPM)
     if name in ("status_code", "signal"):
         return st.integers(-(2**31), 2**31 - 1)
-    return POSITIVE if name.endswith(("_bps", "_bps_per_link")) or name == "window_ns" else U64
+    return POSITIVE if name.endswith(("_bps", "_bps_per_link")) or name in ("window_ns", "min_steps") else U64
 
 
 POLICIES = st.builds(LinkPolicy, **{name: number(name) for name in LINK_FIELDS}, occupancy=OCCUPANCIES)
