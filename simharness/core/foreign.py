@@ -26,7 +26,7 @@ def shown(value: Any, *, deep: int = 0) -> str:
     kind = type(value)
     if kind is int and value.bit_length() > _LARGEST_BITS:
         return f"<int of {value.bit_length()} bits>"
-    if value is None or isinstance(value, float) or kind in (bool, int, complex, str, bytes):
+    if value is None or isinstance(value, float) or kind in (bool, int, str, bytes):
         return _cut(repr(value if kind not in (str, bytes) else value[: _LONGEST + 1]))
     if isinstance(value, type):
         return f"<class '{value.__module__}.{value.__qualname__}'>" if value.__module__ != "builtins" else repr(value)

@@ -50,7 +50,7 @@ def test_forms_by_example() -> None:
         ([2**64], "[0]: integer 18446744073709551616 does not fit 64 bits"),
         ([-(2**63) - 1], "[0]: integer -9223372036854775809 does not fit 64 bits"),
         ({1, 2}, "set {1, 2} is not JSON without floats"),
-        ((1, 1j), "[1]: complex 1j is not JSON without floats"),
+        ((1, 1j), "[1]: complex <complex> is not JSON without floats"),
     ],
 )
 def test_refusals_name_the_place(value: Any, reason: str) -> None:
