@@ -236,7 +236,7 @@ def _may_start(look: Look, attempt: Attempt) -> bool:
     sent = (attempt.n, attempt.a) in look.ob.sent
     if attempt.by == look.me and not sent:
         return True
-    # knob RESEND_START: sent again after a while, by anyone
+    # knob RESEND_START: sent again after a while, by anyone (R2)
     if SupervisorDefect.RESEND_START not in look.defects:
         return False
     ago = look.since("start", f"{attempt.n}/{attempt.a}")
@@ -261,12 +261,12 @@ def _other_choice(look: Look, sub: Submission) -> Decision | None:
     if sub.canon is None or sub.over:
         return None
     seen = [o for o in look.s.objs.values() if o.n == sub.n and o.role == "seen"]
-    # knob RETIRE_CANONICAL: the newest stays, the rest goes
+    # knob RETIRE_CANONICAL: the newest stays, the rest goes (R4)
     if SupervisorDefect.RETIRE_CANONICAL in look.defects and seen:
         rest = (sub.canon, *(o.obj for o in seen[:-1]))
         retired = (ev.ObjectRetired(obj=obj, at=look.now) for obj in rest)
         return Commit((*retired, ev.ObjectChosen(n=sub.n, obj=seen[-1].obj)))
-    # knob RECHOOSE_CANONICAL: a newer one is preferred until Open is authorised
+    # knob RECHOOSE_CANONICAL: a newer one is preferred until Open is authorised (R4)
     newer = [o for o in seen if o.a > look.s.objs[sub.canon].a]
     if SupervisorDefect.RECHOOSE_CANONICAL in look.defects and newer and not sub.open_authorised:
         return Commit((ev.ObjectChosen(n=sub.n, obj=newer[-1].obj),))

@@ -163,8 +163,9 @@ class State(_Part, frozen=True, kw_only=True):
 
 def is_clean(s: State, defects: Defects = NO_DEFECTS) -> bool:
     """Tell whether every attempt is resolved, every call closed and every known object verified (R14)."""
+    # knob SETTLE_UNRESOLVED: clean with Starts that nobody has accounted for (R14)
     resolved = SupervisorDefect.SETTLE_UNRESOLVED in defects or not s.unresolved()
-    # knob SETTLE_BEFORE_FENCE: clean with calls open
+    # knob SETTLE_BEFORE_FENCE: clean with calls open (R14)
     fenced = SupervisorDefect.SETTLE_BEFORE_FENCE in defects or not s.open_calls()
     return resolved and fenced and all(o.verified for o in s.objs.values())
 
@@ -189,7 +190,7 @@ def barring_calls(s: State, defects: Defects, *, obj: str | None = None, kind: C
 
 def requeue_in_flight(s: State, obj: str, defects: Defects) -> bool:
     """Tell whether an open requeue call can still bring the object back (R9)."""
-    # knob OPEN_DURING_REQUEUE: verified while requeue calls are open
+    # knob OPEN_DURING_REQUEUE: verified while requeue calls are open (R9, R10)
     if SupervisorDefect.OPEN_DURING_REQUEUE in defects:
         return False
     # knob SETTLE_BEFORE_FENCE: clean-up does not wait for the fence (R14)

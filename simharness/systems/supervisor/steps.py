@@ -174,7 +174,7 @@ def held_wait(look: Look) -> Decision:
     s, hold, sub = look.s, look.s.hold, look.s.current
     assert hold is not None
     if s.declared.shape == "slurm" and hold.why == "shared" and sub and sub.ended and sub.canon:
-        # knob CESSATION_BEFORE_FENCE: any object, any version
+        # knob CESSATION_BEFORE_FENCE: any object, any version (R20)
         anyhow = SupervisorDefect.CESSATION_BEFORE_FENCE in look.defects
         if anyhow or s.objs[sub.canon].verified:
             answer = look.ob.cess
