@@ -67,7 +67,8 @@ class Snapshot(msgspec.Struct, frozen=True, tag=True):
 class Seen(msgspec.Struct, frozen=True, tag=True):
     """One input of a host, or one frame that it sent, for who listens in.
 
-    `what` is `tick`, `received`, `sent` or `failed`; `other` is the peer at the far end of a frame or of a failed send.
+    `what` is `tick`, `timer`, `slow`, `received`, `failed`, or `sent`; `other` is the peer at the far end
+    of a frame or of a failed send.
     """
 
     at_ns: int
@@ -75,7 +76,7 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     what: str
     other: str = ""
     frame: bytes = b""
-    """The bytes between the sockets' own headers, or the reason of a failed send."""
+    """The bytes behind the shaper's header; or the reason of a failed send, the token of a timer, the factor of a slowness."""
 
 
 class Halted(msgspec.Struct, frozen=True, tag=True):

@@ -13,7 +13,7 @@ HOSTED: Final = ("stage", "swim")
 
 _APPLIED: Final = (
     *("partition", "heal", "latency_spike", "loss_burst", "relay_buffer"),
-    *("peer_kill", "peer_resurrect", "worker_exit", "peer_pause"),
+    *("peer_kill", "peer_resurrect", "worker_exit", "peer_pause", "peer_slow"),
     *("relay_kill", "relay_boot", "relay_capacity_change", "relay_peer_conn_down"),
 )
 """The mutations that can be done to real processes that share a machine."""

@@ -1,7 +1,7 @@
 """A peer's process: one host on one socket. What the engine is to simulated hosts, this is to one real one."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from simharness.contracts.host import (
     Action,
@@ -14,10 +14,11 @@ from simharness.contracts.host import (
     ScheduleTimer,
     Send,
     SendFailed,
+    Slow,
     TimerFired,
     Wire,
 )
-from simharness.contracts.mutations import Mutation
+from simharness.contracts.mutations import Mutation, PeerSlow
 from simharness.contracts.network import Arrive, DropReason
 from simharness.contracts.scenario import PeerDecl
 from simharness.core.errors import EngineAbort
@@ -27,6 +28,8 @@ from simharness.live.channel import Go, Halted, Seen, Setup, Snapshot
 from simharness.live.envelope import Envelope
 from simharness.live.vertex import Vertex
 from simharness.systems.swim.udp import frame, unframe
+
+_FULL_PACE: Final = 100
 
 
 def declared(setup: Setup) -> PeerDecl:
@@ -58,6 +61,8 @@ class PeerProcess(Vertex):
             )
         )
         self._halted = self._deaf = False
+        self._slowings = [item for item in self._timeline if isinstance(item, PeerSlow) and item.peer == self.id]
+        self._told_x100 = _FULL_PACE
         self._tap = setup.tap
         self._snapshots = sorted(item.at_ns for item in setup.scenario.snapshots if item.at_ns >= go.born_ns)
 
@@ -65,6 +70,9 @@ class PeerProcess(Vertex):
         born_ns = self._go.born_ns
         first_ns = born_ns + self._period_ns if born_ns else self._first_tick_ns
         self.at(first_ns, self._tick, first_ns)
+        for slowing in self._slowings:
+            for at_ns in (slowing.at_ns, slowing.at_ns + slowing.duration_ns):
+                self.at(at_ns, self._tell_pace, max(at_ns, born_ns))
         for at_ns in self._snapshots:
             self.at(at_ns, self._take_snapshots, at_ns)
 
@@ -85,6 +93,16 @@ class PeerProcess(Vertex):
         """Hand a message or an envelope to the host, unless it is deaf."""
         if not (self.ended(now_ns) or self._deaf):
             self.perform(self._host.recv(message, now_ns), now_ns, in_recv=True)
+
+    def _tell_pace(self, due_ns: int) -> None:
+        """Tell the host how slow it is from now on, if that is news; of the factors in force the last one wins (K2, M4)."""
+        now_ns = self.moment(due_ns)
+        factors = [item.factor_x100 for item in self._slowings if item.at_ns <= now_ns < item.at_ns + item.duration_ns]
+        factor_x100 = factors[-1] if factors else _FULL_PACE
+        if factor_x100 != self._told_x100:
+            self._told_x100 = factor_x100
+            self._see(now_ns, "slow", data=b"%d" % factor_x100)
+            self.hear(Slow(factor_x100), now_ns)
 
     def _arrived(self, envelope: Envelope, data: bytes) -> None:
         now_ns = self.moment(envelope.due_ns if envelope.refusal is None else 0)
@@ -143,7 +161,9 @@ class PeerProcess(Vertex):
         self.at(timer.at_ns, self._fire, timer)
 
     def _fire(self, timer: ScheduleTimer) -> None:
-        self.hear(TimerFired(timer.token), self.moment(timer.at_ns))
+        now_ns = self.moment(timer.at_ns)
+        self._see(now_ns, "timer", data=b"%d" % timer.token)
+        self.hear(TimerFired(timer.token), now_ns)
 
     def _send(self, send: Send, now_ns: int) -> None:
         wire = send.wire or self._codec.encode(send.message)

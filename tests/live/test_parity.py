@@ -2,14 +2,14 @@
 
 import pytest
 
-from simharness.contracts.host import App, HostContext, Send, SendFailed, Wire
+from simharness.contracts.host import App, HostContext, HostMessage, Send, SendFailed, Slow, TimerFired, Wire
 from simharness.core.streams import Root
 from simharness.disk.crash import CrashDisk
 from simharness.hosts.swim.kind import KIND
 from simharness.live.channel import Seen
 from simharness.systems.swim.udp import frame, unframe
 from simharness.systems.swim.wire import TAGS, frame_overhead
-from tests.live.support import MESH, Run, head, mutation, swim
+from tests.live.support import MESH, MS, Run, head, mutation, swim
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +26,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         MESH,
         mutation("partition", 500, 'peers_a = ["a"]\npeers_b = ["b"]'),
         mutation("peer_kill", 1_200, 'peer = "d"'),
+        mutation("peer_slow", 1_800, 'peer = "c"\nfactor_x100 = 500\nduration_ns = 400_000_000'),
     )
 
 
@@ -59,7 +60,7 @@ def test_what_arrives_was_sent(run: Run) -> None:
 
 
 def test_the_same_inputs_give_the_same_bytes(run: Run) -> None:
-    """Each process's ticks, frames and failed sends, given to a host of the simulator, make it send the very same frames."""
+    """Each process's ticks, frames, timers and failed sends, given to a simulated host, make it send the very same frames."""
     compared = 0
     for decl in run.scenario.peers:
         period_ns = run.scenario.tick_period_ns(decl)
@@ -88,8 +89,27 @@ def test_the_same_inputs_give_the_same_bytes(run: Run) -> None:
     assert compared > 100
 
 
-def envelope(seen: Seen) -> App | SendFailed:
+def envelope(seen: Seen) -> HostMessage:
     """Return what a host of the simulator would have received."""
     if seen.what == "failed":
         return SendFailed(seen.other, seen.frame.decode())
+    if seen.what == "slow":
+        return Slow(int(seen.frame))
+    if seen.what == "timer":
+        return TimerFired(int(seen.frame))
     return App(KIND.codec.decode(Wire(*unframe(seen.frame))))
+
+
+def test_a_slow_peer_serves_slowly(run: Run) -> None:
+    """While it is slow, what it receives waits for its turn: 40 ms a message, as in a simulated run (rulings K2, M5)."""
+    told = [(int(seen.frame), seen.at_ns) for seen in run.seen if seen.what == "slow"]
+    assert [factor for factor, _ in told] == [500, 100]
+    (_, from_ns), (_, until_ns) = told
+    arrived = [
+        seen.at_ns
+        for seen in run.seen
+        if (seen.what, seen.host_id) == ("received", "c") and from_ns < seen.at_ns < until_ns
+    ]
+    served = [at_ns for at_ns, _ in run.events("MessageReceived", "c") if at_ns > from_ns]
+    assert arrived
+    assert min(served) - min(arrived) >= 40 * MS
