@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
 
+from simharness.assertions.training_oracle.ieee import Vector
 from simharness.assertions.training_oracle.problem import FEATURE_BITS, TARGET_BITS, Problem
 
 STEP: Final = Fraction(1, 1 << 90)
+BOUND: Final = Fraction(1, 1 << 160)
+"""The quotient of the layered model is off by the third derivative times 2**-180; those of the others not at all."""
 
 
 def loss(problem: Problem, parameters: Sequence[Fraction], batch: Sequence[int]) -> Fraction:
@@ -40,3 +43,12 @@ def difference_quotient(problem: Problem, parameters: Sequence[Fraction], batch:
         moved[at] += step
         ends.append(loss(problem, moved, batch))
     return (ends[0] - ends[1]) * _inverse(2 * STEP)
+
+
+def largest_difference(problem: Problem, weights: Vector, batch: Sequence[int], gradient: Vector) -> Fraction:
+    """Return how far a batch's gradient sum at these weights is from the quotient, in the coordinate where that is most."""
+    parameters = [Fraction(value, 1 << weights.bits) for value in weights.values]
+    return max(
+        abs(difference_quotient(problem, parameters, batch, at) - Fraction(value, 1 << gradient.bits))
+        for at, value in enumerate(gradient.values)
+    )

@@ -136,6 +136,12 @@ class Oracle:
         reference = self.reference(before, batches, bits)
         return Judgement(reference.judge(after), reference.discriminates)
 
+    def gradient_sum(self, weights: Vector, batch: Sequence[int]) -> Vector:
+        """Return the exact gradient sum of a batch, of the trained parameters; `quotient` checks it."""
+        bits = max(weights.bits, self._gradients.least_bits)
+        sums = self._gradients.sums(weights.over(bits)[: self.problem.trained], bits, batch)
+        return Vector(tuple(sums.gradient), bits + FINER)
+
     def reference(self, before: State, batches: Sequence[Sequence[int]], fine: int = 0) -> Reference:
         """Return the exact update of a state; T is at least `fine`."""
         bits = max(before.weights.bits, before.momentum.bits, self._gradients.least_bits, fine)
