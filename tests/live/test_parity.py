@@ -35,7 +35,6 @@ def frames(run: Run, what: str) -> list[bytes]:
     return [seen.frame for seen in run.seen if seen.what == what]
 
 
-@pytest.mark.spec("§3.3", "Host kinds and the codec contract")
 def test_every_kind_was_on_the_wire(run: Run) -> None:
     """The capture leaves out no kind of the wire format, or the other tests would say less than they seem to."""
     assert {unframe(data)[0] for data in frames(run, "received")} == set(TAGS.values())
