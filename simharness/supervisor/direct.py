@@ -9,6 +9,7 @@ from simharness.supervisor.checks import Violation
 from simharness.supervisor.chooser import Draws, ReplayChooser
 from simharness.supervisor.params import Profile, Shape, draw
 from simharness.supervisor.schedule import Entry
+from simharness.supervisor.trace import readable
 from simharness.supervisor.world import World
 from simharness.systems.supervisor.config import NO_DEFECTS, Defects
 
@@ -40,6 +41,7 @@ def run(
     defects: Defects = NO_DEFECTS,
     skip: Iterable[str] = (),
     keep: bool = False,
+    quiet: bool = True,
 ) -> Run:
     """Run one seed in one shape to its end or to the first violation.
 
@@ -51,6 +53,7 @@ def run(
         defects: Rules that are switched off.
         skip: Invariants that are not looked at.
         keep: Keep the schedule and the readable trace.
+        quiet: Go through the quiet phase; else the run ends before it.
 
     Raises:
         ValueError: If a given field is not one that a profile can have.
@@ -61,10 +64,12 @@ def run(
     violated, message = None, ""
     world = World(draws, profile, schedule=replay, defects=defects, skip=skip, keep=keep)
     try:
-        while not world.done:
+        while not world.done and (quiet or not world.quiet):
             world.step()
     except Violation as violation:
         violated, message = violation.invariant, violation.message
+        if world.lines is not None:
+            world.lines.append(readable(world.steps, world.now, "VIOLATION", f"invariant {violated}", message))
     return Run(
         seed=seed,
         profile=profile,

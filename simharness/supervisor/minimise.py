@@ -37,7 +37,7 @@ class Minimised(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Search:
-    """Delta debugging over the entries (Zeller and Hildebrandt 2002), then clock moves to zero."""
+    """Delta debugging over the entries, after Zeller and Hildebrandt 2002; then clock moves to zero."""
 
     def __init__(self, first: Run, defects: Defects, most_runs: int) -> None:
         self._first, self._defects, self._left = first, defects, most_runs
@@ -59,20 +59,20 @@ class _Search:
         return True
 
     def shorten(self, entries: list[Entry]) -> list[Entry]:
-        """Take ever smaller parts away, as long as that is possible."""
-        parts = 2
-        while len(entries) >= parts:
-            size = (len(entries) + parts - 1) // parts
-            for start in range(0, len(entries), size):
-                candidate = entries[:start] + entries[start + size :]
+        """Take parts away, from halves down to single entries, and single ones again until none can go."""
+        size = max(1, len(entries) // 2)
+        while True:
+            before = len(entries)
+            start = 0
+            while start < len(entries):
+                candidate = _without(entries, start, start + size)
                 if self.fails(candidate):
-                    entries, parts = candidate, max(2, parts - 1)
-                    break
-            else:
-                if parts == len(entries):
-                    return entries
-                parts = min(len(entries), 2 * parts)
-        return entries
+                    entries = candidate
+                else:
+                    start += size
+            if size == 1 and len(entries) == before:
+                return entries
+            size = max(1, size // 2)
 
     def still(self, entries: list[Entry]) -> list[Entry]:
         """Set one clock move after the other to zero."""
@@ -82,6 +82,15 @@ class _Search:
                 if self.fails(candidate):
                     entries = candidate
         return entries
+
+
+def _without(entries: list[Entry], start: int, end: int) -> list[Entry]:
+    """Take a part away and leave its clock moves to the entry after it, so that everything else keeps its time."""
+    rest = entries[end:]
+    if rest:
+        moved = sum([entry.dt_ns for entry in entries[start:end]])
+        rest[0] = rest[0]._replace(dt_ns=rest[0].dt_ns + moved)
+    return entries[:start] + rest
 
 
 def minimise(found: Run, *, defects: Defects = NO_DEFECTS, most_runs: int = MOST_RUNS) -> Minimised:

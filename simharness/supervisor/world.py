@@ -133,10 +133,10 @@ class World(Disturbances):
         else:
             chosen = self.chooser.entry(self._options())
             entry = Entry(0, "idle") if chosen is None else chosen
+        if self.schedule is not None and not self.quiet:  # first, so that a step that breaks an invariant is there too
+            self.schedule.append(entry._replace(dt_ns=self._moved_ns))
         actor, op, reply = self._perform(entry) if late is None else self._settle_late(late, entry.arg)
         self._hash.add(f"{self.steps} {self.now} {actor} {op} {reply}")
-        if self.schedule is not None and not self.quiet:
-            self.schedule.append(entry._replace(dt_ns=self._moved_ns))
         if self.lines is not None:
             self.lines.append(readable(self.steps, self.now, actor, op, reply))
         self._after_step()
