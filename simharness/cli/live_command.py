@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from simharness.bundle.reader import Bundle
 from simharness.cli import show
-from simharness.cli.main import ABORTED, abort_report, complain
+from simharness.cli.main import ABORTED, abort_report
 from simharness.cli.names import default_name
+from simharness.cli.streams import complain
 from simharness.cli.swim_options import SwimOptions
 from simharness.core.errors import EngineAbort
 from simharness.core.units import NS_PER_MS, NS_PER_S

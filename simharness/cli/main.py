@@ -5,14 +5,15 @@ that it does not use.
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from io import TextIOWrapper
-from typing import Final, NoReturn
+from traceback import extract_tb
+from typing import Any, Final, NoReturn
 
-from simharness.core.errors import EngineAbort, Problem, RefusedError
+from simharness.cli.streams import complain, guarded
+from simharness.core.errors import EngineAbort, InputError, RefusedError
+from simharness.core.foreign import blame
 
 PASSED: Final = 0
 FAILED: Final = 1
@@ -21,15 +22,26 @@ INCONCLUSIVE: Final = 3
 ABORTED: Final = 4
 INTERRUPTED: Final = 130
 
+_MOST_OF_FEW: Final = 10_000
+
 _CODES: Final = "exit codes: 0 all Pass, 1 a Fail, 2 bad input, 3 nothing worse than Inconclusive, 4 engine abort"
+
+
+class _WrongUsageError(Exception):
+    """A command line that is no command: what is wrong with it, and how to write it."""
+
+    def __init__(self, refused: RefusedError, usage: str) -> None:
+        super().__init__(str(refused))
+        self.refused, self.usage = refused, usage
 
 
 class _Parser(argparse.ArgumentParser):
     """Reports a wrong command line in the three-line form of every other bad input."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the problem and exit with code 2."""
-        self.exit(BAD_INPUT, f"{Problem('(command line)', '(arguments)', message)}\n\n{self.format_usage()}")
+        """Refuse the command line."""
+        refused = InputError(file="(command line)", field="(arguments)", rule=message.replace("\n", " "))
+        raise _WrongUsageError(refused, self.format_usage())
 
 
 def _unsigned(text: str) -> int:
@@ -45,12 +57,20 @@ _unsigned.__name__ = "integer from 0 to 2**64-1"  # argparse names the type by t
 
 def _count(text: str) -> int:
     value = int(text, 0)
-    if value < 1:
+    if not 1 <= value < 1 << 63:
         raise ValueError
     return value
 
 
-_count.__name__ = "integer of at least 1"
+def _few(text: str) -> int:
+    value = int(text, 0)
+    if not 1 <= value <= _MOST_OF_FEW:
+        raise ValueError
+    return value
+
+
+_count.__name__ = "integer from 1 to 2**63-1"
+_few.__name__ = f"integer from 1 to {_MOST_OF_FEW}"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -92,7 +112,7 @@ def parser() -> argparse.ArgumentParser:
     diff = command("diff", "show where the events of two bundles first differ")
     diff.add_argument("first", metavar="A", help="bundle directory")
     diff.add_argument("second", metavar="B", help="bundle directory")
-    diff.add_argument("--context", type=_count, default=3, metavar="N", help="lines shown before the divergence (3)")
+    diff.add_argument("--context", type=_few, default=3, metavar="N", help="lines shown before the divergence (3)")
 
     shrink = command("shrink", "shrink a failing scenario file to a local minimum that fails in the same way")
     shrink.add_argument("file", metavar="FILE", help="scenario file with a failing assertion")
@@ -103,7 +123,7 @@ def parser() -> argparse.ArgumentParser:
     sweep = command("sweep", "run the scenarios of many seeds at full engine speed, without Hypothesis")
     sweep.add_argument("target", metavar="SPACE", help="name of a library property's space, or a scenario file")
     sweep.add_argument("--seeds", required=True, metavar="A..B", help="seeds from A to B, B excluded")
-    sweep.add_argument("--jobs", type=_count, metavar="N", help="processes (one a core)")
+    sweep.add_argument("--jobs", type=_few, metavar="N", help="processes (one a core)")
     sweep.add_argument("--out", metavar="FILE", help="row file, NDJSON; a sweep that was stopped goes on from it")
     sweep.add_argument("--shrink", action="store_true", help="shrink the first failing scenario")
     _add_swim_options(sweep)
@@ -159,44 +179,78 @@ def _add_forms(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. User errors never show a traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a name that the terminal cannot show is no reason to stop
-            stream.reconfigure(errors="backslashreplace")
-    root = parser()
-    args = root.parse_args(argv)
-    if args.version:
-        from simharness.core.version import VERSION  # noqa: PLC0415  # read only when asked for
-
-        print(f"simharness {VERSION}")
-        return PASSED
-    if args.command is None:
-        root.print_usage(sys.stderr)
-        return BAD_INPUT
+    words = sys.argv[1:] if argv is None else argv
+    as_json = "--json" in words
     try:
-        code: int = import_module(f"simharness.cli.{args.command}_command").run(args)
-        sys.stdout.flush()
-    except RefusedError as error:
-        _report(args, {"problems": [{"file": p.file, "field": p.field, "rule": p.rule} for p in error.problems]})
+        with guarded():
+            code = _answered(words, as_json=as_json)
+            sys.stdout.flush()
+            return code
+    except RefusedError as error:  # of standard output itself
         complain(error)
         return BAD_INPUT
+
+
+def _answered(words: Sequence[str], *, as_json: bool) -> int:
+    """Run one command; put what stops it into words."""
+    try:
+        try:
+            args = parser().parse_args(words)
+        except SystemExit:  # --help has printed what it has to say
+            return PASSED
+        if args.version:
+            from simharness.core.version import VERSION  # noqa: PLC0415  # read only when asked for
+
+            print(f"simharness {VERSION}")
+            return PASSED
+        if args.command is None:
+            parser().print_usage(sys.stderr)
+            return BAD_INPUT
+        code: int = _command(args.command).run(args)
+    except RefusedError as error:
+        _refuse(error, as_json=as_json)
+    except _WrongUsageError as wrong:
+        _refuse(wrong.refused, as_json=as_json, after=f"\n{wrong.usage}".rstrip())
+    except (ImportError, SyntaxError) as error:  # of a module that was imported on the way: somebody is editing it
+        _refuse(_wrong_code(error), as_json=as_json)
     except EngineAbort as abort:
-        _report(args, {"error": abort_report(abort)})
+        _report({"error": abort_report(abort)}, as_json=as_json)
         complain(abort)
         return ABORTED
-    except BrokenPipeError:
-        # The reader is gone; nothing is left to say, and what is still buffered must not be tried again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PASSED
     except KeyboardInterrupt:
         complain("interrupted")
         return INTERRUPTED
-    return code
+    else:
+        return code
+    return BAD_INPUT
 
 
-def complain(text: object) -> None:
-    """Print to standard error, after what stands before it on standard output."""
-    sys.stdout.flush()
-    print(text, file=sys.stderr)
+def _command(name: str) -> Any:
+    """Return the module of a command.
+
+    Raises:
+        InputError: If its code, or code that it is built on, cannot be loaded.
+    """
+    try:
+        return import_module(f"simharness.cli.{name}_command")
+    except Exception as error:
+        raise _wrong_code(error) from error
+
+
+def _wrong_code(error: Exception) -> InputError:
+    """Name the file and the line of code that cannot be loaded."""
+    frame = extract_tb(error.__traceback__)[-1]
+    file, line = frame.filename, frame.lineno
+    if isinstance(error, SyntaxError) and error.filename:
+        file, line = error.filename, error.lineno
+    return InputError(file=file, field=f"line {line}", rule=f"cannot be loaded: {blame(error)}")
+
+
+def _refuse(error: RefusedError, *, as_json: bool, after: str = "") -> None:
+    """Report what was refused."""
+    problems = [{"file": p.file, "field": p.field, "rule": p.rule} for p in error.problems]
+    _report({"problems": problems}, as_json=as_json)
+    complain(f"{error}{after}")
 
 
 def abort_report(abort: EngineAbort) -> dict[str, object]:
@@ -204,9 +258,9 @@ def abort_report(abort: EngineAbort) -> dict[str, object]:
     return {"rule": abort.rule, "host": abort.host_id, "at_ns": abort.at_ns, "detail": abort.detail}
 
 
-def _report(args: argparse.Namespace, value: object) -> None:
+def _report(value: object, *, as_json: bool) -> None:
     """Print the JSON form of an error where JSON was asked for."""
-    if args.json:
+    if as_json:
         from simharness.core import canonical_json  # noqa: PLC0415
 
         print(canonical_json.pretty(value).decode())

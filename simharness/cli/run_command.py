@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from simharness.bundle.places import check_replaceable, structured_io
 from simharness.cli import progress, show
-from simharness.cli.main import ABORTED, FAILED, INCONCLUSIVE, PASSED, abort_report, complain
+from simharness.cli.main import ABORTED, FAILED, INCONCLUSIVE, PASSED, abort_report
 from simharness.cli.names import default_name, place_name
+from simharness.cli.streams import complain
 from simharness.cli.swim_options import SwimOptions
 from simharness.core.errors import EngineAbort, InputError, Problem, ScenarioError
 from simharness.hosts.kinds import Kinds

@@ -14,8 +14,10 @@ from typing import Final, NamedTuple
 from watchfiles import Change, DefaultFilter, watch
 
 from simharness.cli.main import PASSED
+from simharness.cli.streams import reader_is_gone
 from simharness.core import canonical_json
 from simharness.core.errors import InputError
+from simharness.scenario.words import printable
 from simharness.stateful.watch import Verdicts, changes, counted, of_property, of_run
 
 _SETTLE_MS: Final = 50
@@ -47,12 +49,17 @@ def run(args: argparse.Namespace) -> int:
     tell = _print_json if args.json else _print_text
     known: Verdicts | None = None
     for changed in _changes(_places(file)):
+        if not args.json:
+            print(f"running      {printable(args.target)}", flush=True)
         found = turn(args.target)
-        if found.trouble:
+        if reader_is_gone():
+            break
+        if found.trouble and not found.verdicts:
             tell(Turn(changed, found.verdicts, [], found.trouble))
             continue
         first = [f"{what}: {outcome}" for what, outcome in found.verdicts.items()]
-        tell(Turn(changed, found.verdicts, first if known is None else changes(known, found.verdicts), ""))
+        new = first if known is None else changes(known, found.verdicts)
+        tell(Turn(changed, found.verdicts, new, found.trouble))
         known = found.verdicts
     return PASSED
 
@@ -96,7 +103,11 @@ def _print_text(turn: Turn) -> None:
         print(f"changed      {', '.join(turn.changed)}")
     for line in turn.new or (() if turn.trouble else ("no verdict changed",)):
         print(f"  {line}")
-    print(turn.trouble or f"verdicts     {counted(turn.verdicts)}", flush=True)
+    if turn.verdicts:
+        print(f"verdicts     {counted(turn.verdicts)}")
+    if turn.trouble:
+        print(turn.trouble)
+    sys.stdout.flush()
 
 
 def _print_json(turn: Turn) -> None:
@@ -110,7 +121,7 @@ def _places(file: str) -> tuple[Path, ...]:
 
 
 def _scenario_turn(target: str) -> Found:
-    """Run a scenario; return its verdicts, or none and what kept it from running."""
+    """Run a scenario; return its verdicts, or none and what kept it from running. An abort has its text too, as `run` shows it."""
     with TemporaryDirectory() as scratch:
         bundle = str(Path(scratch, "bundle"))
         done = _python("-m", "simharness", "run", target, "--json", "--out", bundle)
@@ -120,7 +131,8 @@ def _scenario_turn(target: str) -> Found:
         return Found({}, done.stderr.decode(errors="replace").strip())
     if "runs" not in report:
         return Found({}, done.stderr.decode(errors="replace").strip())
-    return Found(of_run(report["runs"][0]))
+    run = report["runs"][0]
+    return Found(of_run(run), done.stderr.decode(errors="replace").strip() if "error" in run else "")
 
 
 def _property_turn(target: str) -> Found:

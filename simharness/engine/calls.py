@@ -1,6 +1,8 @@
 """What happens to one host: deliveries and envelopes go in, actions are carried out, everything is put on record (§4.4 to §4.7)."""
 
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from traceback import extract_tb
 from typing import Any, Final, NoReturn
 
@@ -87,7 +89,8 @@ class HostCalls:
             if peer.kind not in kinds:
                 raise EngineAbort(rule="unknown-kind", detail=f"no host kind {peer.kind!r}", host_id=peer.id)
             try:
-                self._slots[peer.id] = Slot(peer, scenario, kinds[peer.kind], root, disks[peer.id], observer)
+                with redirect_stdout(sys.stderr):
+                    self._slots[peer.id] = Slot(peer, scenario, kinds[peer.kind], root, disks[peer.id], observer)
             except (EngineAbort, KeyboardInterrupt, GeneratorExit):
                 raise
             except BaseException as error:  # a kind that cannot be asked, or cannot build its host

@@ -1,6 +1,8 @@
 """The engine: pops, dispatches, processes actions (§4). The clock moves only on a pop."""
 
+import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from typing import Final, NoReturn
 
 from simharness.contracts.disk import CrashableDisk
@@ -167,7 +169,8 @@ class Engine(HostCalls):
     def _guarded_loop(self, before_ns: int | None) -> None:
         """Run the loop; what escapes from a host becomes an abort, and every abort is on record (ruling E21)."""
         try:
-            self._loop(before_ns)
+            with redirect_stdout(sys.stderr):  # what a host prints is no part of what a command says (ruling C9)
+                self._loop(before_ns)
         except EngineAbort as abort:
             self._termination = Termination(reason="aborted", at_ns=self._now_ns, detail=str(abort))
             raise

@@ -1,7 +1,9 @@
 """Loads a scenario: read the chain, merge, check everything, build (§8). Reads files and does nothing else."""
 
 import os
+import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from typing import NamedTuple
 
 from simharness.contracts.host import KindRegistry
@@ -84,9 +86,10 @@ def _validated(
     chain: Sequence[SourceFile], kinds: KindRegistry, seed: int | None, reconfigure: Reconfigure | None
 ) -> Scenario:
     try:
-        document = merge(chain, tables_in(chain, kinds))
-        if seed is not None:
-            document.override("seed", seed, "(option)")
-        return build(document, kinds, reconfigure)
+        with redirect_stdout(sys.stderr):  # kinds are foreign code, and may print (ruling C9)
+            document = merge(chain, tables_in(chain, kinds))
+            if seed is not None:
+                document.override("seed", seed, "(option)")
+            return build(document, kinds, reconfigure)
     except RecursionError:
         raise refuse(chain[0].shown, "(root)", "nested too deeply") from None

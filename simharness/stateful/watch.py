@@ -12,7 +12,7 @@ _WORST_FIRST: Final = ("Fail", "Inconclusive", "Pass")
 def of_run(report: Mapping[str, Any]) -> Verdicts:
     """Return the verdicts of one run out of the report of `simharness run --json`."""
     if "error" in report:
-        return {"engine": f"aborted: {report['error']['rule']}"}
+        return {"engine": f"aborted: {report['error']['rule']}"}  # the whole text goes with the turn
     found = {}
     for verdict in report["verdicts"]:
         about = ", ".join(f"{name}={value}" for name, value in verdict["parameters"].items() if name in _SUBJECTS)
