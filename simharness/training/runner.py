@@ -1,0 +1,172 @@
+"""Runs scenarios for a report: each file once, in memory, twins `X` and `X_ps` beside each other (training design, 16)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Final, NamedTuple
+
+from simharness.assertions.setting import from_scenario
+from simharness.bundle.digest import events_digest
+from simharness.contracts.assertions import TRAINING_INVARIANTS, Verdict
+from simharness.contracts.host import KindRegistry
+from simharness.contracts.records import EventRecord
+from simharness.core.errors import InputError
+from simharness.run import defects_of
+from simharness.scenario.build import Reconfigure
+from simharness.scenario.loader import Loaded
+from simharness.stateful.headers import header_of
+from simharness.stateful.playing import play
+from simharness.training.document import Break, Invisible, Judged, Pair, Run
+from simharness.training.steps import seen
+
+SERVER: Final = "_ps"
+KINDS: Final = ("train_worker", "train_hub")
+INVARIANTS: Final = tuple(str(kind.__struct_config__.tag) for kind in TRAINING_INVARIANTS)
+_WEIGHTING: Final = "UNWEIGHTED_MEAN"
+
+
+class File(NamedTuple):
+    """A scenario file of training: its bare name, its text, and how to load it with other settings."""
+
+    name: str
+    text: str
+    load: Callable[[Reconfigure | None], Loaded]
+
+
+def with_settings(settings: Mapping[str, Any]) -> Reconfigure:
+    """Return what puts settings into the tables of all training peers; defects are added to those that are there."""
+
+    def changed(kind: str, raw: Mapping[str, Any]) -> Mapping[str, Any]:
+        if kind not in KINDS:
+            return raw
+        named = [*raw.get("defects", []), *settings.get("defects", [])]
+        return {**raw, **settings, **({"defects": named} if named else {})}
+
+    return changed
+
+
+def defective(*defects: str) -> dict[str, Any]:
+    """Return the settings that switch defects on and guards off: what is wrong is then for an invariant to see."""
+    return {"defects": list(defects), "guards": False}
+
+
+def run_file(file: File, kinds: KindRegistry, settings: Mapping[str, Any] | None = None) -> Run:
+    """Run a scenario file from beginning to end.
+
+    Raises:
+        EngineAbort: If the run cannot go on.
+        InputError: If it is no training job.
+    """
+    loaded = file.load(with_settings(settings) if settings else None)
+    scenario = loaded.scenario
+    header = header_of(file.text, file=loaded.scenario_path)
+    played = play(scenario, kinds)
+    verdicts = played.verdicts()
+    found = seen(scenario, played.ordered.events)
+    facts = from_scenario(scenario).training
+    assert facts is not None, "what was seen is a training job"
+    return Run(
+        file=loaded.scenario_path,
+        name=file.name,
+        reproduces=header.reproduces,
+        expected=header.expected,
+        strategy=facts.config["strategy"],
+        model=facts.config["model"],
+        workers=len(facts.workers),
+        seed=scenario.seed,
+        defects=defects_of(scenario),
+        digest=events_digest(played.records),
+        verdicts=tuple(map(_judged, verdicts)),
+        steps=found.steps,
+        marks=found.marks,
+        windows=found.windows,
+        counters=found.counters,
+        broken=_first_break(verdicts, played.ordered.events),
+    )
+
+
+def _judged(verdict: Verdict) -> Judged:
+    evidence = verdict.evidence[0] if verdict.evidence else None
+    return Judged(
+        kind=verdict.kind,
+        outcome=verdict.outcome,
+        note=verdict.note or "",
+        at_ns=None if evidence is None else evidence.virtual_time_ns,
+        reference=None if evidence is None else evidence.event_or_snapshot_ref,
+    )
+
+
+def _first_break(verdicts: Sequence[Verdict], events: Sequence[Any]) -> Break | None:
+    """Return the earliest violation; of several that one record shows, that of the first invariant."""
+    failed = [verdict for verdict in verdicts if verdict.outcome == "Fail" and verdict.evidence]
+    if not failed:
+        return None
+    first = min(failed, key=lambda verdict: verdict.evidence[0].virtual_time_ns)
+    evidence = first.evidence[0]
+    line = evidence.event_or_snapshot_ref.partition(":")[2]
+    record = events[int(line)] if line else None
+    event = record.event if isinstance(record, EventRecord) else {}
+    return Break(
+        step=max(0, event.get("step", 0) - (event.get("kind") == "TrainApply")),
+        at_ns=evidence.virtual_time_ns,
+        worker=(record.host_id if isinstance(record, EventRecord) else None) or "-",
+        invariant=first.kind,
+        note=first.note or "",
+        reference=evidence.event_or_snapshot_ref,
+    )
+
+
+def pair_names(files: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Return (name, ring file, server file) of each schedule, given the text of each file by its bare name.
+
+    A server file without a twin of its own name is set beside the ring of the file that it extends.
+
+    Raises:
+        InputError: If a file has no counterpart.
+    """
+    pairs = []
+    for name, text in files.items():
+        if not name.endswith(SERVER):
+            if name + SERVER not in files:
+                raise InputError(file=f"{name}.toml", field="(name)", rule=f"{name}{SERVER}.toml, its twin, is missing")
+            continue
+        ring = _ring_of(name, text, files)
+        pairs.append((name.removesuffix(SERVER), ring, name))
+    return pairs
+
+
+def _ring_of(name: str, text: str, files: Mapping[str, str]) -> str:
+    own = name.removesuffix(SERVER)
+    if own in files:
+        return own
+    base = PurePosixPath(header_of(text, file=f"{name}.toml").extends).stem.removesuffix(SERVER)
+    if base not in files:
+        raise InputError(file=f"{name}.toml", field="# extends", rule=f"{base}.toml is no scenario at hand")
+    return base
+
+
+def run_pairs(files: Mapping[str, File], kinds: KindRegistry, *, told: Callable[[str], object]) -> tuple[Pair, ...]:
+    """Run every schedule under both strategies, each file once. `told` is called with the name of what runs next."""
+    done: dict[str, Run] = {}
+    pairs = []
+    for name, *both in pair_names({name: file.text for name, file in files.items()}):
+        for each in both:
+            if each not in done:
+                told(each)
+                done[each] = run_file(files[each], kinds)
+        ring, ps = both
+        pairs.append(Pair(name=name, ring=done[ring], ps=done[ps]))
+    return tuple(pairs)
+
+
+def invisible(file: File, model: str, kinds: KindRegistry) -> Invisible:
+    """Run a schedule with a model, and again with the mean of the workers' means, unweighted."""
+    settings = {"model": model, **({"hidden": 4} if model == "mlp" else {})}
+    clean = run_file(file, kinds, settings)
+    wrong = run_file(file, kinds, {**settings, **defective(_WEIGHTING)})
+    apart = [
+        (abs(one.loss - other.loss) / one.loss, one.step)
+        for one, other in zip(clean.steps, wrong.steps, strict=False)
+        if one.loss
+    ]
+    difference, at_step = max(apart, default=(0.0, 0))
+    return Invisible(model=model, clean=clean, wrong=wrong, largest_difference=difference, at_step=at_step)
