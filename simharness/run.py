@@ -40,6 +40,7 @@ def engine_for(
     evaluator: LiveEvaluator | None = None,
     observer: DeliveryObserver | None = None,
     max_dispatches: int | None = None,
+    max_pending: int | None = None,
 ) -> Engine:
     """Wire a scenario to its hosts and its network. The streaming evaluator is added if the scenario may end early.
 
@@ -57,6 +58,7 @@ def engine_for(
         evaluator=evaluator,
         observer=observer,
         max_dispatches=max_dispatches,
+        max_pending=max_pending,
     )
 
 
@@ -103,6 +105,7 @@ def run_to_bundle(
     keep_partial: bool = False,
     observer: DeliveryObserver | None = None,
     max_dispatches: int | None = None,
+    max_pending: int | None = None,
     inspect: Callable[[Bundle, Sequence[Verdict]], object] | None = None,
 ) -> Result:
     """Run a loaded scenario, write its bundle at `out`, judge it.
@@ -125,7 +128,9 @@ def run_to_bundle(
             inspect(bundle, verdicts)
 
     with BundleWriter(out, scenario_toml=emit(scenario), facts=facts, keep_partial=keep_partial) as writer:
-        engine = engine_for(scenario, kinds, writer, observer=observer, max_dispatches=max_dispatches)
+        engine = engine_for(
+            scenario, kinds, writer, observer=observer, max_dispatches=max_dispatches, max_pending=max_pending
+        )
         termination = drive(engine, scenario.duration_ns)
         writer.finish(termination, finalize_received=not engine.dead_peers(), judge=judge)
     return Result(

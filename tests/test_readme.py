@@ -189,6 +189,19 @@ def test_an_installed_kind_is_found_by_name(project: Path) -> None:
     assert "Spread times=2" in outcome.stdout
 
 
+def test_the_host_ends_at_any_duration(project: Path) -> None:
+    """Its bug is planted, not a bomb: at 40 s and 20 ms latency it makes a few dozen messages."""
+    kinds = Kinds()
+    kinds.register(_rumour_kind())
+    text = RUMOUR_SCENARIO.replace("early_terminate_on_all_assertions_resolved = true\n", "")
+    text = text.replace("duration_ns = 1_000_000_000", "duration_ns = 40_000_000_000").replace(
+        "latency_ns = 1_", "latency_ns = 20_"
+    )
+    project.joinpath("long.toml").write_text(text, encoding="utf-8")
+    result = run_to_bundle(load(project / "long.toml", kinds), project / "long", kinds, max_dispatches=2_000)
+    assert [verdict.outcome for verdict in result.verdicts] == ["Fail"]
+
+
 def _rumour_kind() -> HostKind:
     """Execute the README's host as a module."""
     module = ModuleType("my_project.rumour")

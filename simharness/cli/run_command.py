@@ -98,6 +98,7 @@ def _run_one(
             inspect=lambda bundle, verdicts: quotes.update(show.quotes(verdicts, bundle)),
             keep_partial=args.keep_partial,
             max_dispatches=args.max_dispatches,
+            max_pending=args.max_pending,
         )
     except EngineAbort as abort:
         complain(abort)

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping
 from contextlib import redirect_stdout
-from typing import Final, NoReturn
+from typing import Final
 
 from simharness.contracts.disk import CrashableDisk
 from simharness.contracts.host import HostKind, TimerFired, WorkerExited
@@ -50,6 +50,8 @@ from simharness.engine.slots import NEVER, Slot
 SAME_INSTANT_LIMIT: Final = 1_000_000
 """Dispatches at one instant before a run counts as a zero-delay loop (ruling E20)."""
 
+_LOOK_MASK: Final = 4095
+
 
 class Engine(HostCalls):
     """One run of one scenario.
@@ -66,6 +68,7 @@ class Engine(HostCalls):
         evaluator: The streaming evaluator; it sees every record, and is asked for early termination if the scenario wants it.
         observer: Sees the delay decomposition of each delivery.
         max_dispatches: Abort after this many dispatches in total; None for no limit.
+        max_pending: Abort when more entries than this are queued; looked at every 4096 dispatches. None for no limit.
         max_same_instant: Abort after this many dispatches at one virtual instant.
 
     Raises:
@@ -83,6 +86,7 @@ class Engine(HostCalls):
         evaluator: LiveEvaluator | None = None,
         observer: DeliveryObserver | None = None,
         max_dispatches: int | None = None,
+        max_pending: int | None = None,
         max_same_instant: int = SAME_INSTANT_LIMIT,
     ) -> None:
         super().__init__(
@@ -90,7 +94,7 @@ class Engine(HostCalls):
         )
         self._duration_ns = scenario.duration_ns
         self._early = evaluator is not None and scenario.early_terminate_on_all_assertions_resolved
-        self._max_dispatches, self._max_same_instant = max_dispatches, max_same_instant
+        self._max_dispatches, self._max_same_instant, self._max_pending = max_dispatches, max_same_instant, max_pending
         self._by_id = tuple(self._slots[peer_id] for peer_id in sorted(self._slots))
         self._mutation_seq, self._snapshot_seq = band(MUTATIONS), band(SNAPSHOTS)
         self._end_seq, self._wake_seq = band(TERMINATE), band(WAKES)
@@ -187,7 +191,7 @@ class Engine(HostCalls):
         evaluator = self._evaluator if self._early else None
         now_ns, dispatches = self._now_ns, self._dispatches
         # The number of the dispatch that is one too many, as long as the clock does not move (ruling E20).
-        most, budget = self._max_same_instant + 1, NEVER if self._max_dispatches is None else self._max_dispatches
+        most, look_at = self._max_same_instant + 1, self._next_look()
         stop_at = self._before_this_instant + most
         while heap:
             entry = heap[0]
@@ -200,8 +204,9 @@ class Engine(HostCalls):
                 self._before_this_instant = dispatches
                 stop_at = dispatches + most
             self._dispatches = dispatches = dispatches + 1
-            if dispatches >= stop_at or dispatches == budget:
-                self._runaway(entry)
+            if dispatches >= stop_at or dispatches == look_at:
+                self._look(entry)
+                look_at = self._next_look()
             operation = entry[2]
             if operation == DELIVER:
                 if not lost or entry[6].message_id not in lost:
@@ -236,14 +241,24 @@ class Engine(HostCalls):
                 self._termination = Termination(reason="early", at_ns=at_ns)
                 return
 
-    def _runaway(self, entry: Entry) -> NoReturn:
-        """Abort a run that makes no progress (ruling E20); the entry names the host where it has one."""
-        suspect = next((operand for operand in entry if isinstance(operand, Slot)), self._current)
-        host_id = None if suspect is None else suspect.id
+    def _next_look(self) -> int:
+        """Return the dispatch before which the limits are looked at next: the same ones, however the run is driven."""
+        budget = NEVER if self._max_dispatches is None else self._max_dispatches
+        return budget if self._max_pending is None else min(budget, (self._dispatches | _LOOK_MASK) + 1)
+
+    def _look(self, entry: Entry) -> None:
+        """Abort a run that makes no progress or outgrows its limits (rulings E20, E26); the entry names the host if it has one."""
+        raises = "raises the limit"
         if self._dispatches - self._before_this_instant > self._max_same_instant:
             rule, detail = "same-instant-loop", f"{self._max_same_instant} dispatches without the clock moving"
+        elif self._dispatches == self._max_dispatches:
+            rule, detail = "dispatch-budget", f"{self._max_dispatches} dispatches used up; --max-dispatches {raises}"
+        elif self._max_pending is not None and len(self._heap) > self._max_pending:
+            rule, detail = "pending-budget", f"over {self._max_pending} entries are queued; --max-pending {raises}"
         else:
-            rule, detail = "dispatch-budget", f"{self._max_dispatches} dispatches used up"
+            return
+        suspect = next((operand for operand in entry if isinstance(operand, Slot)), self._current)
+        host_id = None if suspect is None else suspect.id
         raise EngineAbort(rule=rule, detail=detail, host_id=host_id, at_ns=self._now_ns)
 
     # --- mutations and snapshots (§4.5) ----------------------------------------------------------------------------

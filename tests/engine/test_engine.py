@@ -671,3 +671,27 @@ def test_a_broken_frame_overhead(overhead: Any) -> None:
     kind.codec.frame_overhead = lambda tag: overhead  # type: ignore[method-assign]
     with pytest.raises(EngineAbort, match=r"kind-contract: host a at .*kind scripted: frame_overhead"):
         build(scenario("a", "b"), kind)[0].run()
+
+
+def _drive(engine: Engine, step_ns: int) -> None:
+    for at_ns in range(step_ns, 100 * MS, step_ns):
+        engine.run_until(at_ns)
+    engine.run()
+
+
+@pytest.mark.parametrize("most", [2_000, 100_000])
+def test_a_queue_that_grows_without_end(most: int) -> None:
+    """A host that floods is stopped before the machine is, at the same dispatch however the run is driven (ruling E26)."""
+
+    def recv(host: Any, message: Any, now_ns: int) -> Sequence[Action]:
+        return [Send("b" if host.id == "a" else "a", b"x")] * 2
+
+    aborts = []
+    for driven in (False, True):
+        engine, _ = build(scenario("a", "b"), ScriptedKind(send_once, recv), max_pending=most)
+        with pytest.raises(
+            EngineAbort, match=r"pending-budget: host . at .*; --max-pending raises the limit"
+        ) as caught:
+            _drive(engine, step_ns=MS if driven else 100 * MS)
+        aborts.append((str(caught.value), engine.dispatches))
+    assert aborts[0] == aborts[1]
