@@ -73,6 +73,26 @@ _count.__name__ = "integer from 1 to 2**63-1"
 _few.__name__ = f"integer from 1 to {_MOST_OF_FEW}"
 
 
+def _add_run(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
+    """Add the command that this is all about."""
+    run = command("run", "run scenario files, write their bundles, print verdicts with evidence")
+    run.add_argument("files", nargs="+", metavar="FILE", help="scenario file")
+    run.add_argument("--out", metavar="DIR", help="bundle directory (several files: one directory below it for each)")
+    run.add_argument("--seed", type=_unsigned, help="use this seed instead of the file's")
+    run.add_argument(
+        "--max-dispatches", type=_count, default=100_000_000, metavar="N", help="abort after N dispatches (100000000)"
+    )
+    run.add_argument(
+        "--max-pending",
+        type=_count,
+        default=1_000_000,
+        metavar="N",
+        help="abort with more than N queued entries (1000000)",
+    )
+    run.add_argument("--keep-partial", action="store_true", help="keep the bundle of a run that was aborted")
+    _add_swim_options(run)
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
     root = _Parser(prog="simharness", description="Deterministic simulation of distributed protocols.", epilog=_CODES)
@@ -132,26 +152,6 @@ def parser() -> argparse.ArgumentParser:
     watch = command("watch", "run a scenario or a property again whenever a source file changes")
     watch.add_argument("target", metavar="TARGET", help="scenario file, or pytest id of a property")
     return root
-
-
-def _add_run(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
-    """Add the command that this is all about."""
-    run = command("run", "run scenario files, write their bundles, print verdicts with evidence")
-    run.add_argument("files", nargs="+", metavar="FILE", help="scenario file")
-    run.add_argument("--out", metavar="DIR", help="bundle directory (several files: one directory below it for each)")
-    run.add_argument("--seed", type=_unsigned, help="use this seed instead of the file's")
-    run.add_argument(
-        "--max-dispatches", type=_count, default=100_000_000, metavar="N", help="abort after N dispatches (100000000)"
-    )
-    run.add_argument(
-        "--max-pending",
-        type=_count,
-        default=1_000_000,
-        metavar="N",
-        help="abort with more than N queued entries (1000000)",
-    )
-    run.add_argument("--keep-partial", action="store_true", help="keep the bundle of a run that was aborted")
-    _add_swim_options(run)
 
 
 def _add_swim_options(command: argparse.ArgumentParser) -> None:
