@@ -1,0 +1,245 @@
+"""`simharness supervisor`: batches of seeds of the job supervisor's world, and what is done about a seed that fails."""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from simharness.bundle.places import check_writable, put_file
+from simharness.cli import show
+from simharness.cli.main import FAILED, INCONCLUSIVE, PASSED
+from simharness.cli.supervisor_pool import tallies
+from simharness.cli.supervisor_shards import BatchFile, merged
+from simharness.cli.sweep_command import seeds
+from simharness.core.errors import InputError
+from simharness.core.units import NS_PER_S
+from simharness.stateful.registry import choose
+from simharness.supervisor.batch import DEFECT_NAMES, Breach, Tally, Task, plain
+from simharness.supervisor.direct import Run
+from simharness.supervisor.direct import run as run_seed
+from simharness.supervisor.minimise import minimise, regression
+from simharness.supervisor.params import SHAPES, Shape
+from simharness.supervisor.trace import last_lines
+
+_REGRESSIONS: Final = Path("scenarios", "supervisor", "regressions")
+_MOST_SHOWN: Final = 10
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the sub-command."""
+    actions: dict[str, Callable[[argparse.Namespace], int]] = {
+        "batch": _batch,
+        "minimise": _minimise,
+        "replay": _replay,
+    }
+    return actions[args.action](args)
+
+
+# --- batch -----------------------------------------------------------------------------------------------------------
+
+
+def _batch(args: argparse.Namespace) -> int:
+    if args.merge:
+        return _report(args, *merged([Path(name) for name in args.merge]), seconds=0)
+    if args.trace:
+        return _trace(args)
+    task = task_of(args)
+    say_defects(args, task)
+    started = time.monotonic_ns()
+    tally = Tally()
+    caught_by = () if args.stop_at_first else None
+    with BatchFile.opened(args.out, task) as file:
+        blocks = list(task.blocks())
+        for done in file.taken_up(blocks):
+            tally = tally.plus(done)
+        left = blocks[file.done :]
+        with progress(args, len(left)) as advance:
+            for found in tallies(task, left, args.jobs or os.cpu_count() or 1, caught_by):
+                file.append(found)
+                tally = tally.plus(found)
+                advance()
+                if found.breaches and args.stop_at_first:
+                    break
+    return _report(args, task, tally, seconds=(time.monotonic_ns() - started) // NS_PER_S)
+
+
+def task_of(args: argparse.Namespace) -> Task:
+    """Return what the command line asks for.
+
+    Raises:
+        InputError: If a range, a shape, a shard or a defect is wrong.
+    """
+    if (args.seeds is None) == (args.seed is None):
+        raise InputError(file="(command line)", field="--seeds", rule="give either --seeds A..B or --seed S")
+    first, last = seeds(args.seeds) if args.seeds is not None else (args.seed, args.seed + 1)
+    index, shards = _shard(args.shard)
+    return Task(
+        first=first,
+        last=last,
+        shapes=shapes_of(args.shape),
+        twice=args.twice,
+        defects=defects_of(args),
+        index=index,
+        shards=shards,
+    )
+
+
+def shapes_of(shape: str) -> tuple[Shape, ...]:
+    """Return the shapes that an option names."""
+    choose(shape, (*SHAPES, "both"), what="shape", field="--shape")
+    return tuple([one for one in SHAPES if shape in (one, "both")])
+
+
+def defects_of(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the defects of the command line, which are spelt in any case."""
+    names = [str(name).upper() for name in args.defect]
+    return tuple([choose(name, DEFECT_NAMES, what="defect", field="--defect") for name in dict.fromkeys(names)])
+
+
+def say_defects(args: argparse.Namespace, task: Task) -> None:
+    """A run with a defect on says so on its first line (K1)."""
+    if task.defects and not args.json:
+        print(f"defects      {', '.join(task.defects)}")
+
+
+def _shard(text: str | None) -> tuple[int, int]:
+    if text is None:
+        return 0, 1
+    index, slash, shards = text.partition("/")
+    if not (slash and index.isdecimal() and shards.isdecimal() and int(index) < int(shards)):
+        raise InputError(
+            file="(command line)", field="--shard", rule=f"{text!r} is no shard; write i/k with 0 <= i < k"
+        )
+    return int(index), int(shards)
+
+
+@contextmanager
+def progress(args: argparse.Namespace, total: int) -> Iterator[Callable[[], None]]:
+    """Show a bar over blocks on a terminal."""
+    if args.json or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console  # noqa: PLC0415  # only a terminal pays for it
+    from rich.progress import Progress  # noqa: PLC0415
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        shown = bar.add_task("blocks of seeds", total=total)
+        yield lambda: bar.advance(shown)
+
+
+def _report(args: argparse.Namespace, task: Task, tally: Tally, *, seconds: int) -> int:
+    """Say what a batch came to; the first line names what is wrong."""
+    uncovered = tally.uncovered(common_only=args.common) if args.coverage else {}
+    runs = sum(tally.runs.values()) * (2 if task.twice else 1)
+    code = FAILED if tally.breaches else INCONCLUSIVE if uncovered else PASSED
+    if args.json:
+        show.print_json({"task": msgspec.to_builtins(task), **plain(tally), "uncovered": uncovered, "seconds": seconds})
+        return code
+    kinds = dict.fromkeys([breach.invariant for breach in tally.breaches])
+    wrong = "lost determinism" if "determinism" in kinds else "violation" if kinds else ""
+    print(f"{wrong or ('uncovered' if uncovered else 'clean'):<12} {runs} runs, {tally.hexdigest()}")
+    for breach in tally.breaches[:_MOST_SHOWN]:
+        _show_breach(task, breach)
+    if args.coverage:
+        _show_coverage(tally, uncovered)
+    if seconds:
+        print(f"speed        {runs // seconds} runs/s")
+    return code
+
+
+def _show_breach(task: Task, breach: Breach) -> None:
+    print(f"invariant {breach.invariant}: {breach.message}")
+    print(f"    seed {breach.seed}, {breach.shape}, step {breach.step}, {breach.now_ns // NS_PER_S} s")
+    found = run_seed(breach.seed, breach.shape, defects=task.switched_off, keep=True)
+    for line in last_lines(found.lines):
+        print(f"    {line}")
+    options = f"--seed {breach.seed} --shape {breach.shape}" + "".join([f" --defect {name}" for name in task.defects])
+    print(f"    simharness supervisor batch {options} --trace")
+    print(f"    simharness supervisor minimise {options}")
+
+
+def _show_coverage(tally: Tally, uncovered: dict[str, tuple[str, ...]]) -> None:
+    for shape, counts in tally.counters.items():
+        print(f"{shape}, {tally.runs[shape]} seeds")
+        for name, seen in counts.items():
+            print(f"    {name:<34} {seen}")
+        for name in uncovered.get(shape, ()):
+            print(f"    {name:<34} 0  required")
+
+
+# --- one seed --------------------------------------------------------------------------------------------------------
+
+
+def _one(args: argparse.Namespace) -> tuple[Task, Shape, Run]:
+    """Run the one seed of the command line in its one shape, and keep its schedule.
+
+    Raises:
+        InputError: If more than one is named.
+    """
+    task = task_of(args)
+    if task.last - task.first != 1 or len(task.shapes) != 1:
+        raise InputError(file="(command line)", field="--seed", rule="give one --seed and one --shape")
+    shape = task.shapes[0]
+    return task, shape, run_seed(task.first, shape, defects=task.switched_off, keep=True)
+
+
+def _trace(args: argparse.Namespace) -> int:
+    task, _, found = _one(args)
+    if args.json:
+        show.print_json({"trace_hash": found.trace_hash, "violated": found.violated, "lines": found.lines})
+    else:
+        say_defects(args, task)
+        for line in found.lines:
+            print(line)
+        print(f"{'clean' if found.violated is None else 'violation':<12} {found.trace_hash}")
+    return PASSED if found.violated is None else FAILED
+
+
+def _minimise(args: argparse.Namespace) -> int:
+    task, shape, found = _one(args)
+    if found.violated is None:
+        rule = f"seed {task.first} in the shape {shape} breaks no invariant"
+        raise InputError(file="(command line)", field="--seed", rule=rule)
+    say_defects(args, task)
+    small = minimise(found, defects=task.switched_off)
+    name, text = regression(small)
+    path = Path(args.out) if args.out is not None else _REGRESSIONS.joinpath(name)
+    check_writable(path)
+    put_file(path, text.encode())
+    report = {
+        "invariant": found.violated,
+        "before": small.before,
+        "size": small.size,
+        "runs": small.runs,
+        "file": str(path),
+    }
+    if args.json:
+        show.print_json(report)
+    else:
+        print(f"minimised    invariant {found.violated}: {small.before} -> {small.size} entries, {path}")
+    return PASSED
+
+
+def _replay(args: argparse.Namespace) -> int:
+    """Run one seed twice, and its recorded schedule once."""
+    from simharness.supervisor.params import table  # noqa: PLC0415
+
+    task, shape, found = _one(args)
+    again = run_seed(task.first, shape, defects=task.switched_off)
+    replayed = run_seed(
+        task.first, shape, given=table(found.profile), schedule=found.schedule, defects=task.switched_off
+    )
+    equal = found.trace_hash == again.trace_hash == replayed.trace_hash
+    if args.json:
+        hashes = [found.trace_hash, again.trace_hash, replayed.trace_hash]
+        show.print_json({"equal": equal, "hashes": hashes, "violated": found.violated})
+    else:
+        say_defects(args, task)
+        print(f"{'equal' if equal else 'differs':<12} {found.trace_hash}")
+    return PASSED if equal else FAILED
