@@ -154,6 +154,27 @@ def parser() -> argparse.ArgumentParser:
     return root
 
 
+def _add_supervisor(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
+    """Add the batches of the job supervisor's world."""
+    supervisor = command(
+        "supervisor", "run the job supervisor's world by the seed: batches, replays, minimised failures"
+    )
+    supervisor.add_argument("action", choices=["batch", "replay", "minimise"], help="what to do")
+    supervisor.add_argument("--seeds", metavar="A..B", help="seeds from A to B, B excluded")
+    supervisor.add_argument("--seed", type=_unsigned, help="this one seed")
+    supervisor.add_argument("--shape", default="both", metavar="NAME", help="slurm, kubeflow, or both (both)")
+    supervisor.add_argument("--twice", action="store_true", help="run every seed twice and compare the trace hashes")
+    supervisor.add_argument("--coverage", action="store_true", help="fail if a required counter stays zero")
+    supervisor.add_argument("--common", action="store_true", help="ask only for the counters of a merge request")
+    supervisor.add_argument("--defect", metavar="NAME", action="append", default=[], help="switch off, repeatable")
+    supervisor.add_argument("--stop-at-first", action="store_true", help="stop after the block with a violation")
+    supervisor.add_argument("--trace", action="store_true", help="print the steps of one seed")
+    supervisor.add_argument("--shard", metavar="I/K", help="only the seeds that are I modulo K")
+    supervisor.add_argument("--merge", metavar="FILE", nargs="+", help="put the files of all shards together")
+    supervisor.add_argument("--jobs", type=_count, metavar="N", help="processes (one a core)")
+    supervisor.add_argument("--out", metavar="FILE", help="tallies, NDJSON, to go on from; of minimise: the scenario")
+
+
 def _add_swim_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--swim-profile", metavar="NAME", help="profile of every swim peer")
     command.add_argument(
@@ -175,8 +196,9 @@ def _add_calibrate(command: Callable[[str, str], argparse.ArgumentParser]) -> No
 
 
 def _add_forms(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
-    """Add the commands that set a run beside another, or write it in another form."""
+    """Add the commands of one system, and those that set a run beside another or write it in another form."""
     _add_calibrate(command)
+    _add_supervisor(command)
 
     export = command("export", "write a bundle in the layout of production's collector")
     export.add_argument("bundle", metavar="BUNDLE", help="bundle directory")

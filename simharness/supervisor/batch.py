@@ -18,6 +18,8 @@ from simharness.systems.supervisor.config import NO_DEFECTS, Defects, Supervisor
 BLOCK: Final = 100
 """Seeds that a process takes at a time."""
 
+DEFECT_NAMES: Final = tuple(SupervisorDefect.__members__)
+
 _MODULUS: Final = 1 << 128
 
 

@@ -51,8 +51,15 @@ class _Search:
             return False
         self._left -= 1
         self.runs += 1
-        shape = self._first.profile.shape
-        again = run(self._first.seed, shape, given=self._fields, schedule=entries, defects=self._defects, keep=True)
+        again = run(
+            self._first.seed,
+            self._first.profile.shape,
+            given=self._fields,
+            schedule=entries,
+            defects=self._defects,
+            keep=True,
+            quiet=self._first.quiet_steps > 0,
+        )
         if again.violated != self._first.violated:
             return False
         self.best = again

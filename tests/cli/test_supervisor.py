@@ -1,0 +1,106 @@
+"""`simharness supervisor`: batches that add up and go on, failures that replay and shrink, exit codes."""
+
+from pathlib import Path
+
+import pytest
+
+from simharness.supervisor.batch import Tally, Task, run_block, total
+from tests.cli.support import Terminal
+
+ONE_JOB = ("--jobs", "1")
+
+
+def test_a_clean_batch_exits_with_0_and_an_uncovered_one_with_3(simharness: Terminal) -> None:
+    """Four seeds are clean, and far too few to have seen everything."""
+    argv = ("supervisor", "batch", "--seeds", "0..4", "--shape", "slurm", "--json", *ONE_JOB)
+    said = simharness(*argv)
+    assert (said.code, said.json["runs"], said.json["breaches"]) == (0, {"slurm": 4}, [])
+    said = simharness(*argv, "--coverage")
+    assert said.code == 3
+    assert "outcome_lost" in said.json["uncovered"]["slurm"]
+    assert [*said.json] == ["task", *Tally.__struct_fields__, "uncovered", "seconds"]
+
+
+def test_a_violation_says_so_first_and_names_its_replay(simharness: Terminal) -> None:
+    """The defects come first, then the verdict, then invariant, place, last steps and both commands."""
+    said = simharness("supervisor", "batch", "--seed", "0", "--shape", "slurm", "--defect", "ungated_start", *ONE_JOB)
+    assert said.code == 1
+    lines = said.out.splitlines()
+    assert lines[0].split() == ["defects", "UNGATED_START"]
+    assert lines[1].startswith("violation")
+    assert lines[2].startswith("invariant 4: ")
+    assert "    simharness supervisor minimise --seed 0 --shape slurm --defect UNGATED_START" in lines
+    traced = simharness(
+        "supervisor", "batch", "--seed", "0", "--shape", "slurm", "--trace", "--defect", "UNGATED_START"
+    )
+    assert traced.code == 1
+    assert "VIOLATION" in traced.out
+
+
+def test_a_failing_seed_shrinks_to_a_file(simharness: Terminal, tmp_path: Path) -> None:
+    """The minimised schedule is short, and the file has no defect in it."""
+    out = str(tmp_path / "small.toml")
+    argv = ("--seed", "0", "--shape", "slurm", "--defect", "UNGATED_START", "--out", out, "--json")
+    said = simharness("supervisor", "minimise", *argv)
+    assert said.code == 0
+    assert 0 < said.json["size"] <= 12 < said.json["before"]
+    text = Path(out).read_text("utf-8")
+    assert "# expected: pass-now" in text
+    assert "defects" not in text
+
+
+def test_a_seed_replays(simharness: Terminal) -> None:
+    """Twice, and from its recorded schedule."""
+    said = simharness("supervisor", "replay", "--seed", "1", "--shape", "kubeflow", "--json")
+    assert (said.code, said.json["equal"], len(set(said.json["hashes"]))) == (0, True, 1)
+
+
+def test_shards_add_up_and_a_stopped_batch_goes_on(simharness: Terminal, tmp_path: Path) -> None:
+    """Two shards merge to the batch; a file that was cut off in a line is taken up where it is whole."""
+    argv = ("supervisor", "batch", "--seeds", "0..7", "--shape", "slurm", "--json", *ONE_JOB)
+    whole = simharness(*argv).json
+    files = []
+    for shard in ("0/2", "1/2"):
+        files.append(str(tmp_path / shard[0]))
+        assert simharness(*argv, "--shard", shard, "--out", files[-1]).code == 0
+    both = simharness("supervisor", "batch", "--merge", *files, "--json").json
+    assert [both[key] for key in ("runs", "counters", "digest", "steps")] == [
+        whole[key] for key in ("runs", "counters", "digest", "steps")
+    ]
+    path = Path(files[0])
+    data = path.read_bytes()
+    path.write_bytes(data[:-20])
+    assert simharness(*argv, "--shard", "0/2", "--out", files[0]).code == 0
+    assert path.read_bytes() == data
+    assert simharness(*argv, "--out", files[0]).code == 2
+    assert simharness("supervisor", "batch", "--merge", files[0]).code == 2
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("batch",),
+        ("batch", "--seed", "1", "--seeds", "0..2"),
+        ("batch", "--seeds", "2..1"),
+        ("batch", "--seed", "1", "--shape", "pbs"),
+        ("batch", "--seed", "1", "--defect", "nothing"),
+        ("batch", "--seed", "1", "--shard", "2/2"),
+        ("minimise", "--seed", "1"),
+        ("minimise", "--seed", "1", "--shape", "slurm"),
+        ("replay", "--seeds", "0..2", "--shape", "slurm"),
+    ],
+)
+def test_bad_input_exits_with_2(simharness: Terminal, argv: tuple[str, ...]) -> None:
+    """Each is one structured error; nothing runs."""
+    said = simharness("supervisor", *argv)
+    assert said.code == 2
+    assert "rule: " in said.err
+
+
+def test_blocks_of_any_cut_add_up() -> None:
+    """Digest and counters do not depend on how seeds were dealt out."""
+    whole = Task(first=3, last=9, shapes=("kubeflow",))
+    parts = [Task(first=3, last=9, shapes=("kubeflow",), index=i, shards=3) for i in range(3)]
+    dealt = total(run_block(part, block) for part in parts for block in part.blocks())
+    assert dealt == total(run_block(whole, block) for block in whole.blocks())
+    assert sorted(seed for part in parts for block in part.blocks() for seed in part.seeds(block)) == [*range(3, 9)]
