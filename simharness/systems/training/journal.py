@@ -39,7 +39,7 @@ class Journal:
 
     Args:
         disk: Where it lies. What is there is read, and from then on it is added to.
-        defects: NO_SYNC, STATE0_LOST.
+        defects: NO_SYNC.
         guards: Stop if an entry would go backwards.
         start: The digest of state 0, which every process can make (design, rule 10.3).
     """
@@ -52,8 +52,6 @@ class Journal:
         """The digest of the state of `step` if nothing was committed in this generation yet."""
         self.known: dict[int, bytes] = {0: start}
         """Step -> digest of that state, on the present lineage. The state after the newest commit is not among them."""
-        if TrainingDefect.STATE0_LOST in defects:  # nobody vouches for state 0
-            del self.known[0]
         segments = [name for name in disk.list() if name.startswith(_PREFIX)]
         for name in segments:
             for body in _entries(disk.read(name)):

@@ -23,6 +23,9 @@ FLOAT: Final = np.dtype("<f8")
 BYTES: Final = 8
 """Bytes of one number."""
 
+_QUIET: Final = np.errstate(all="ignore")
+"""A training that diverges ends in infinities and in what is no number; that is for the invariants to say, not for a warning."""
+
 
 def vector(values: Sequence[int], bits: int) -> bytes:
     """Return the numbers `values[j] / 2**bits`; exact for integers of at most 53 bits."""
@@ -34,6 +37,7 @@ def zeros(count: int) -> bytes:
     return bytes(BYTES * count)
 
 
+@_QUIET
 def add(left: bytes, right: bytes) -> bytes:
     """Return left + right, element by element."""
     return (np.frombuffer(left, FLOAT) + np.frombuffer(right, FLOAT)).tobytes()
@@ -44,6 +48,7 @@ def divide(values: bytes, count: int) -> bytes:
     return (np.frombuffer(values, FLOAT) / float(count)).tobytes()
 
 
+@_QUIET
 def rounded(values: bytes) -> bytes:
     """Return the values as float32 would carry them."""
     return np.frombuffer(values, FLOAT).astype(np.float32).astype(FLOAT).tobytes()
@@ -68,6 +73,7 @@ class Kernel:
         self._x: Vector = np.array(data.features, dtype=FLOAT) / float(1 << FEATURE_BITS)
         self._y: Vector = np.array(data.targets, dtype=FLOAT) / float(1 << TARGET_BITS)
 
+    @_QUIET
     def gradient_sum(self, weights: bytes, ids: Sequence[int], *, scale: int) -> bytes:
         """Return the sum of the gradients of the named samples times `scale`; behind it, with statistics, of x and x*x."""
         if not ids or self._model == "payload":
@@ -115,6 +121,7 @@ class Kernel:
         rows[:, d * h + h : d * h + 2 * h] = residual[:, np.newaxis] * s
         rows[:, d * h + 2 * h] = residual
 
+    @_QUIET
     def mean(self, sums: bytes, *, scale: int, divisor: int, stats_divisor: int, reciprocal: bool = False) -> bytes:
         """Return sums / scale / divisor; the statistics behind the gradient have a divisor of their own.
 
@@ -128,6 +135,7 @@ class Kernel:
             mean[self._trained :] = unscaled[self._trained :] / float(stats_divisor)
         return mean.tobytes()
 
+    @_QUIET
     def update(self, weights: bytes, momentum: bytes, mean: bytes) -> tuple[bytes, bytes]:
         """Return the next weights and momentum: v' = mu v + g, w' = w - eta v', where g of a statistic is w - mean."""
         if self._model == "payload":

@@ -163,14 +163,15 @@ class RingHub(Hub):
 
     def _offers(self, heard: Heard) -> list[Holding]:
         """Return what a candidate has and the journal vouches for: by digest, or by name if it is the state of this step."""
-        start = Holding(0, 0, self._job.start_digest)
-        newest = (self.journal.generation, self.step)
-        known = self.journal.known
-        return [
+        newest, known = (self.journal.generation, self.step), self.journal.known
+        offers = [
             held
-            for held in (start, heard.disk, heard.live)
+            for held in (Holding(0, 0, self._job.start_digest), heard.disk, heard.live)
             if known.get(held.step) == held.digest or (held.step and held[:2] == newest)
         ]
+        if TrainingDefect.STATE0_LOST in self._defects:  # rule 10.3 off: what everybody can make is offered by nobody
+            offers = [held for held in offers if held.step]
+        return offers
 
     def snapshot(self) -> dict[str, Any]:
         """Return the hub's state, with the donor and who is ready."""

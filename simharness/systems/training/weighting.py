@@ -35,7 +35,7 @@ class Weighting:
     def divisors(self, contributions: Sequence[Contribution], members: Sequence[Member]) -> tuple[int, int]:
         """Return the divisor of the gradient and that of the statistics: how many samples contributed, for both."""
         defects = self._config.defects
-        count = sum([each.samples for each in contributions])
+        count = sum([each.samples for each in contributions]) or 1  # only a defect leads to an empty step
         if not defects:
             return count, count
         gradient = stats = count
