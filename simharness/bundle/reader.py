@@ -144,8 +144,12 @@ class Bundle:
         with structured_io(self.root):
             names = sorted(entry.name for entry in self.root.joinpath(SNAPSHOTS, host).iterdir())
         numbers = range(len(names))
-        if names != sorted(f"{number}.json" for number in numbers):
-            raise self.malformed(f"{SNAPSHOTS}/{host}", "(names)", "snapshots are named 0.json, 1.json and so on")
+        missing = [name for name in _named(numbers) if name not in names]
+        if missing:  # as many as there are others
+            rule = f"{missing[0]} is missing, and {next(name for name in names if name not in _named(numbers))} is not expected"
+            raise self.malformed(
+                f"{SNAPSHOTS}/{host}", "(names)", f"{rule}: {len(names)} snapshots are named 0.json, 1.json and so on"
+            )
         return numbers
 
     def _host_snapshots(self, host: str) -> Iterator[SnapshotFile]:
@@ -179,6 +183,10 @@ class Bundle:
         if not isinstance(value, kind):
             raise self.malformed(path, field, f"must be a {kind.__name__}")
         return value
+
+
+def _named(numbers: range) -> list[str]:
+    return [f"{number}.json" for number in numbers]
 
 
 def _envelope(value: Any, payload: str) -> tuple[int, str | None, str, dict[str, Any]]:

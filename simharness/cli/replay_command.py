@@ -22,6 +22,9 @@ def run(args: argparse.Namespace) -> int:
     if original.manifest["termination"].get("source") == "live":
         rule = "a live run has no second time; `simharness run` simulates its scenario, `diff` compares the two"
         raise InputError(file=str(original.root.joinpath("manifest.json")), field="termination.source", rule=rule)
+    if original.manifest["termination"].get("reason") == "aborted":
+        rule = "this bundle is partial: its run was broken off, and a replay would go on to the end; `simharness run` runs it"
+        raise InputError(file=str(original.root.joinpath("manifest.json")), field="termination.reason", rule=rule)
     recorded = bundle_digest(original.root)
     kinds = Kinds()
     loaded = load(original.root.joinpath("scenario.toml"), kinds)

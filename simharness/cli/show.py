@@ -20,6 +20,8 @@ _COLOURS: Final = {"Fail": "31;1", "Inconclusive": "33;1", "Pass": "32"}
 _EVIDENCE_SHOWN: Final = 3
 _LONGEST_QUOTE: Final = 160
 _EVENT_LINE: Final = "events.ndjson:"
+_ABSENT: Final = "absent:"
+_COUNTING: Final = ("event_count", "event_rate")
 _INDENT: Final = " " * 13
 
 
@@ -63,6 +65,8 @@ def print_verdicts(verdicts: Sequence[Verdict], quotes: Mapping[str, str]) -> No
         if verdict.note:
             print(f"{_INDENT}{verdict.note}")
         if verdict.outcome == "Pass":
+            if _absent(verdict) in quotes:
+                print(f"{_INDENT}{quotes[_absent(verdict)]}")
             continue
         for evidence in verdict.evidence[:_EVIDENCE_SHOWN]:
             reference = evidence.event_or_snapshot_ref
@@ -74,7 +78,10 @@ def print_verdicts(verdicts: Sequence[Verdict], quotes: Mapping[str, str]) -> No
 
 
 def quotes(verdicts: Iterable[Verdict], bundle: Bundle) -> dict[str, str]:
-    """Return the event lines that the shown evidence names, by reference, as `  host kind field=value ...`."""
+    """Return the event lines that the shown evidence names, by reference, as `  host kind field=value ...`.
+
+    A Pass that rests on the absence of a kind which never occurred has a remark, by `absent:<kind>` (ruling C10).
+    """
     wanted = sorted(
         {
             int(evidence.event_or_snapshot_ref.removeprefix(_EVENT_LINE))
@@ -89,7 +96,27 @@ def quotes(verdicts: Iterable[Verdict], bundle: Bundle) -> dict[str, str]:
         line = next(islice(lines, number - reached, None))
         reached = number + 1
         found[f"{_EVENT_LINE}{number}"] = "  " + _quoted(canonical_json.parse(line))
-    return found
+    return found | _remarks(verdicts, bundle)
+
+
+def _remarks(verdicts: Iterable[Verdict], bundle: Bundle) -> dict[str, str]:
+    bounded = [verdict for verdict in verdicts if verdict.outcome == "Pass" and _absent(verdict)]
+    missing = dict.fromkeys(str(verdict.parameters["event_kind"]) for verdict in bounded)
+    if missing:
+        for line in bundle.lines():
+            for kind in [
+                kind for kind in missing if f'"kind":{canonical_json.compact(kind).decode()}'.encode() in line
+            ]:
+                del missing[kind]
+            if not missing:
+                break
+    return {f"{_ABSENT}{kind}": f"no {kind} occurred at all: is that how it is spelt?" for kind in missing}
+
+
+def _absent(verdict: Verdict) -> str:
+    """Return the key of the remark that a verdict may have, or nothing."""
+    upper_only = verdict.kind in _COUNTING and not verdict.parameters.get("min")
+    return f"{_ABSENT}{verdict.parameters['event_kind']}" if upper_only else ""
 
 
 def _quoted(record: dict[str, Any]) -> str:

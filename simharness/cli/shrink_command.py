@@ -1,15 +1,17 @@
 """`simharness shrink`: the smallest scenario that still fails in the same way."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from simharness.bundle.places import put_file, structured_io
+from simharness.bundle.places import check_writable, put_file, structured_io
 from simharness.cli import show
 from simharness.cli.main import INCONCLUSIVE, PASSED
+from simharness.cli.names import default_name
 from simharness.contracts.scenario import Scenario
 from simharness.core.errors import InputError
 from simharness.hosts.kinds import Kinds
@@ -19,19 +21,20 @@ from simharness.scenario.words import printable
 from simharness.stateful.shrink import Shrinker, Shrunk
 
 _SHRUNK: Final = Path(".simharness", "shrunk")
+_MARK: Final = "# Shrunk from "
 
 
 def run(args: argparse.Namespace) -> int:
     """Shrink one file; exit 0 at a local minimum, 3 if the runs were used up before."""
     kinds = Kinds()
     scenario = load(args.file, kinds, seed=args.seed).scenario
-    place = Path(args.out) if args.out is not None else _SHRUNK.joinpath(Path(args.file).name)
-    if place.exists() and place.samefile(args.file):
-        raise InputError(
-            file=printable(args.file), field="(arguments)", rule="--out would replace the file that is shrunk"
-        )
-    with _bar(args) as progress:
-        shrunk = Shrinker(scenario, kinds, most_runs=args.most_runs, progress=progress).run()
+    place = Path(args.out) if args.out is not None else _SHRUNK.joinpath(f"{default_name(args.file)}.toml")
+    _check_place(place)
+    try:
+        with _bar(args) as progress:
+            shrunk = Shrinker(scenario, kinds, most_runs=args.most_runs, progress=progress).run()
+    except InputError as error:  # which knows the scenario by its name only
+        raise InputError(file=printable(args.file), field=error.problem.field, rule=error.problem.rule) from None
     with structured_io(place):
         place.parent.mkdir(parents=True, exist_ok=True)
         put_file(place, (_header(args.file, shrunk) + emit(shrunk.scenario)).encode())
@@ -53,9 +56,19 @@ def run(args: argparse.Namespace) -> int:
     return PASSED if shrunk.complete else INCONCLUSIVE
 
 
+def _check_place(place: Path) -> None:
+    """Refuse a place that holds anything but the outcome of an earlier shrink."""
+    check_writable(place)
+    with structured_io(place):
+        ours = not os.path.lexists(place) or (place.is_file() and place.read_bytes().startswith(_MARK.encode()))
+    if not ours:
+        rule = "exists and was not written by shrink; name a new file, or remove it"
+        raise InputError(file=printable(str(place)), field="out", rule=rule)
+
+
 def _header(file: str, shrunk: Shrunk) -> str:
     name = printable(Path(file).name)
-    return f"# Shrunk from {name}.\n#\n# reproduces: {shrunk.failure}\n# expected: fail-until-fix\n# extends: none\n\n"
+    return f"{_MARK}{name}.\n#\n# reproduces: {shrunk.failure}\n# expected: fail-until-fix\n# extends: none\n\n"
 
 
 def _sizes(scenario: Scenario) -> dict[str, int]:

@@ -6,7 +6,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from simharness.contracts.assertions import ASSERTION_TYPES, Assertion, EventCount
+from simharness.contracts.assertions import (
+    ASSERTION_TYPES,
+    AllAliveAt,
+    AllAliveThroughout,
+    Assertion,
+    ConvergenceAfter,
+    EventCount,
+)
 from simharness.contracts.host import HostKind, KindRegistry, PeerFacts, accepted
 from simharness.contracts.links import LinkPolicy, RelayDecl
 from simharness.contracts.mutations import (
@@ -27,6 +34,7 @@ from simharness.scenario.routes import Routes, mesh_size
 from simharness.scenario.rules import (
     check_change,
     check_clock,
+    check_company,
     check_count,
     check_instant,
     check_partition,
@@ -48,6 +56,7 @@ def _by_kind(types: tuple[type[_Entry], ...]) -> Mapping[str, type[_Entry]]:
 
 
 _MUTATIONS: Final[Mapping[str, type[Mutation]]] = _by_kind(MUTATION_TYPES)
+_AMONG_PEERS: Final = (AllAliveAt, AllAliveThroughout, ConvergenceAfter)
 _ASSERTIONS: Final[Mapping[str, type[Assertion]]] = _by_kind(ASSERTION_TYPES)
 
 
@@ -294,5 +303,7 @@ def _assertions(document: Document, names: Names, duration_ns: int | None) -> It
         names.check_references(values, complain)
         if of is EventCount and sound:
             check_count(values, complain)
+        elif of in _AMONG_PEERS:
+            check_company(values, complain)
         if sound:
             yield of(**values)

@@ -43,6 +43,12 @@ def check_count(values: dict[str, Any], complain: Complain) -> None:
         complain("min", f"min {low} exceeds max {high}")
 
 
+def check_company(values: dict[str, Any], complain: Complain) -> None:
+    """Report a rule about peers among themselves that names one alone: it would hold of anybody (ruling L23)."""
+    if len(values.get("peers", ())) == 1:
+        complain("peers", "names one peer; what peers hold of each other needs at least two")
+
+
 def check_partition(values: dict[str, Any], complain: Complain) -> None:
     """Report a peer on both sides of a partition (ruling N13)."""
     side = dict.fromkeys(values.get("peers_a", ()))

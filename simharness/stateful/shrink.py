@@ -1,7 +1,8 @@
 """Shrinks a failing scenario to a local minimum: nothing that a pass can take away may be taken away.
 
 The failure that counts is an assertion of one kind about one subject. A candidate is accepted if it loads, and that assertion
-fails on it. Everything is done in a fixed order, so the same file always shrinks to the same file, and that to itself.
+fails on it; where the scenario does not fail without its mutations, neither may the candidate (ruling K10).
+Everything is done in a fixed order, so the same file always shrinks to the same file, and that to itself.
 """
 
 from collections.abc import Callable, Iterator
@@ -95,6 +96,7 @@ class Shrinker:
         self.best = self._lone(scenario, target)
         failed_at_ns = self._fails(self.best)
         assert failed_at_ns is not None, "an assertion fails alone as it fails among others"
+        self._by_mutations = not self._fails_untouched(self.best)
         self._failed_at_ns = failed_at_ns
 
     def _lone(self, scenario: Scenario, target: Assertion) -> Scenario:
@@ -118,6 +120,10 @@ class Shrinker:
                 self._progress(self._runs, self.best if hasattr(self, "best") else scenario)
         return self._known[text]
 
+    def _fails_untouched(self, scenario: Scenario) -> bool:
+        """Tell whether a scenario that fails would do so without its mutations, so that they are not the cause."""
+        return not scenario.mutations or self._fails(msgspec.structs.replace(scenario, mutations=())) is not None
+
     def _try(self, text: str) -> int | None:
         try:
             scenario = loads(text, self._kinds)
@@ -134,7 +140,7 @@ class Shrinker:
             if self._runs >= self._most_runs:
                 return False
             failed_at_ns = self._fails(candidate)
-            if failed_at_ns is not None:
+            if failed_at_ns is not None and not (self._by_mutations and self._fails_untouched(candidate)):
                 self.best, self._failed_at_ns = candidate, failed_at_ns
                 return True
         return False

@@ -119,11 +119,80 @@ def test_what_is_no_bundle_is_refused(simharness: Terminal, argv: tuple[str, ...
         place.joinpath("snapshots").mkdir()
     before = simharness.tree()
     said = simharness(*(word.format("place") for word in argv))
-    if what == "torn" and argv[0] == "diff":
-        assert said.code == 1, "diff reads no manifest; the verdicts are missing"
-    else:
-        assert said.code == 2
-        assert said.err.startswith("file: place")
-        assert said.out == ""
+    assert said.code == 2
+    assert said.err.startswith("file: place")
+    assert said.out == ""
     assert "Traceback" not in said.err
     assert simharness.tree() == before
+
+
+def test_replay_refuses_a_partial_bundle(simharness: Terminal) -> None:
+    """Its cut is no part of the scenario: said so, instead of a difference (ruling C11)."""
+    simharness.write("x.toml", HOLDS)
+    assert simharness("run", "x.toml", "--out", "x", "--max-dispatches", "20", "--keep-partial").code == 4
+    said = simharness("replay", "x")
+    assert (said.code, "this bundle is partial" in said.err) == (2, True)
+
+
+@pytest.mark.parametrize("order", [("good", "bad"), ("bad", "good")])
+@pytest.mark.parametrize("damage", ["manifest.json", "scenario.toml", "no manifest"])
+def test_diff_refuses_a_bundle_that_does_not_know_itself(
+    simharness: Terminal, order: tuple[str, str], damage: str
+) -> None:
+    """Equal events are no equal bundles where the manifest is gone, is no JSON, or is another scenario's (ruling C11)."""
+    simharness.bundle("good", HOLDS)
+    simharness.bundle("bad", HOLDS)
+    file = simharness.directory.joinpath("bad", damage.replace("no manifest", "manifest.json"))
+    if damage == "no manifest":
+        file.unlink()
+    else:
+        file.write_text("x = 1" + file.read_text())
+    said = simharness("diff", *order)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"file: bad/{file.name}\n")
+
+
+def test_a_missing_snapshot_is_named(simharness: Terminal) -> None:
+    """The first number that is missing, and not only how files are named."""
+    simharness.bundle("x", "[[snapshots]]\nat_ns = 1\n", "[[snapshots]]\nat_ns = 2\n")
+    simharness.directory.joinpath("x/snapshots/a/0.json").unlink()
+    said = simharness("eval", "x")
+    assert (said.code, said.err.splitlines()[0]) == (2, "file: x/snapshots/a")
+    assert "0.json is missing" in said.err
+
+
+@pytest.mark.parametrize("kind", ["EchoRecieved", "EchoReceived"])
+def test_a_pass_by_absence_says_so(simharness: Terminal, kind: str) -> None:
+    """An upper bound on a kind that never occurs is a Pass with a remark: it may be misspelt (ruling C10)."""
+    bound = f'[[assertions]]\nkind = "event_count"\nevent_kind = "{kind}"\nmax = 5_000\n'
+    said = simharness("run", simharness.write("x.toml", bound), "--out", "x")
+    assert said.code == 0
+    assert (f"no {kind} occurred at all" in said.out) == (kind == "EchoRecieved")
+    assert ("occurred at all" in simharness("eval", "x").out) == (kind == "EchoRecieved")
+
+
+@pytest.mark.parametrize("kind", ["all_alive_at", "all_alive_throughout", "convergence_after"])
+def test_one_peer_alone_is_judged_by_nothing(simharness: Terminal, kind: str) -> None:
+    """What peers hold of each other needs two of them (ruling L23)."""
+    times = {"all_alive_at": "at_ns = 5", "convergence_after": "after_ns = 0\nwithin_ns = 5"}
+    rule = times.get(kind, "window_start_ns = 0\nwindow_end_ns = 5")
+    text = f'[[assertions]]\nkind = "{kind}"\n{rule}\npeers = ["a"]\n'
+    said = simharness("check", simharness.write("x.toml", text))
+    assert (said.code, said.err.splitlines()[1]) == (2, "field: assertions[0].peers")
+    assert simharness("check", simharness.write("y.toml", text.replace('"a"', '"a", "b"'))).code == 0
+
+
+def test_shrink_overwrites_nothing_of_others(simharness: Terminal) -> None:
+    """An existing file stays, unless an earlier shrink wrote it (ruling C11); a file that passes is named by its path."""
+    file = simharness.write("x.toml", BREAKS)
+    mine = simharness.directory.joinpath("mine.toml")
+    mine.write_text("mine")
+    said = simharness("shrink", file, "--out", "mine.toml", "--most-runs", "2")
+    assert (said.code, mine.read_text()) == (2, "mine")
+    assert "was not written by shrink" in said.err
+    assert simharness("shrink", file, "--out", file).code == 2
+    assert simharness("shrink", file, "--out", "mine.toml/x").code == 2
+    for _ in range(2):
+        assert simharness("shrink", file, "--out", "new.toml", "--most-runs", "2").code in (0, 3)
+    said = simharness("shrink", simharness.write("good.toml", HOLDS), "--out", "other.toml")
+    assert said.err.startswith("file: good.toml\nfield: assertions\n")

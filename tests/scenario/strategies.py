@@ -43,6 +43,10 @@ OVERRIDES = st.fixed_dictionaries(
 ).map(lambda given: LinkOverrides(**given))
 
 
+AMONG_PEERS = ("AllAliveAt", "AllAliveThroughout", "ConvergenceAfter")
+"""What these say needs two peers (ruling L23)."""
+
+
 @st.composite
 def peer_decls(draw: st.DrawFn) -> tuple[PeerDecl, ...]:
     """One to four peers, the first of a kind that takes `worker_exit` and `peer_slow`."""
@@ -111,7 +115,11 @@ def entries(draw: st.DrawFn, of: type[Any], peers: tuple[str, ...], network: dic
         if not via:
             return None
         values["relay"], values["source"], values["target"] = draw(st.sampled_from(via))
-    if ("relay" in names and not relays) or ("links" in names and not legs) or ("peers_a" in names and not peers[1:]):
+    if (
+        ("relay" in names and not relays)
+        or ("links" in names and not legs)
+        or (("peers_a" in names or of.__name__ in AMONG_PEERS) and not peers[1:])
+    ):
         return None
     if "peers_a" in names:
         cut = draw(st.integers(1, len(peers) - 1))
@@ -149,7 +157,8 @@ def value_of(
         case "peer":
             return st.sampled_from(peers[:1] if of.__name__ in ("WorkerExit", "PeerSlow") else peers)
         case "peers" | "observers":
-            return st.lists(st.sampled_from(peers), min_size=1, unique=True).map(tuple)
+            least = 2 if of.__name__ in AMONG_PEERS else 1
+            return st.lists(st.sampled_from(peers), min_size=least, unique=True).map(tuple)
         case "relay":
             return st.sampled_from(relays)
         case "links":

@@ -46,7 +46,7 @@ HEAD_MISTAKES = [
     (
         top("duration_ns = 60_000", "duration_ns = 0x1_0000_0000_0000_0000")
         + mutation("heal")
-        + assertion("convergence_after", 'after_ns = 5\nwithin_ns = 5\npeers = ["a"]'),
+        + assertion("convergence_after", 'after_ns = 5\nwithin_ns = 5\npeers = ["a", "b"]'),
         "duration_ns",
         U64,
     ),
@@ -246,7 +246,12 @@ OTHER_MISTAKES = [
     (BASE + "[[snapshots]]\nat_ns = 60_001", "snapshots[0].at_ns", "at_ns 60001 lies after duration_ns 60000"),
     (BASE + "[[snapshots]]\nat = 60", "snapshots[0].at", "unknown field; write at_ns"),
     (BASE + assertion("all_alive", ""), "assertions[0].kind", None),
-    (BASE + assertion("all_alive_at", 'at_ns = 60_001\npeers = ["a"]'), "assertions[0].at_ns", None),
+    (
+        BASE + assertion("all_alive_at", 'at_ns = 1\npeers = ["a"]'),
+        "assertions[0].peers",
+        "names one peer; what peers hold of each other needs at least two",
+    ),
+    (BASE + assertion("all_alive_at", 'at_ns = 60_001\npeers = ["a", "b"]'), "assertions[0].at_ns", None),
     (
         BASE + assertion("all_alive_at", 'at_ns = 5\npeers = ["a", "z"]'),
         "assertions[0].peers[1]",
@@ -271,7 +276,7 @@ OTHER_MISTAKES = [
         "window_start_ns 60001 lies after duration_ns 60000",
     ),
     (
-        BASE + assertion("convergence_after", 'after_ns = 59_999\nwithin_ns = 2\npeers = ["a"]'),
+        BASE + assertion("convergence_after", 'after_ns = 59_999\nwithin_ns = 2\npeers = ["a", "b"]'),
         "assertions[0].within_ns",
         "after_ns + within_ns 60001 lies after duration_ns 60000",
     ),
@@ -339,7 +344,7 @@ def test_sound_scenario_loads() -> None:
         mutation("clock_drift", 'peer = "b"\ndrift_ppm = 1_000_000'),
         "[[snapshots]]\nat_ns = 60_000\n",
         assertion("event_count", 'event_kind = "X"\nmin = 3\nmax = 3'),
-        assertion("all_alive_throughout", 'window_start_ns = 60_000\nwindow_end_ns = 60_000\npeers = ["a"]'),
+        assertion("all_alive_throughout", 'window_start_ns = 60_000\nwindow_end_ns = 60_000\npeers = ["a", "b"]'),
         assertion("convergence_after", 'after_ns = 59_999\nwithin_ns = 1\npeers = ["a", "b"]'),
     ]
     assert broken(BASE + "".join(sound)) == []

@@ -159,3 +159,17 @@ def test_mutations_of_hosts_become_milder() -> None:
     assert [mutations[2].duration_ns for mutations in changed if mutations[2] != process[0]] == [1, 45]
     assert [mutations[3].factor_x100 for mutations in changed if mutations[3] != process[1]] == [100, 250]
     assert () in [candidate.mutations for candidate in smaller.without_peers(base)]  # gone with the peer
+
+
+def test_a_failure_by_a_mutation_stays_one() -> None:
+    """A cut does not shrink to peers that were never linked, though the same assertion fails on them too (ruling K10)."""
+    cut = Partition(at_ns=200 * MS, peers_a=("a", "b"), peers_b=("c", "d", "e"))
+    few = EventCount(event_kind="EchoReceived", min=400)
+    scenario = replace(noisy(), mutations=(Heal(at_ns=100 * MS), cut), assertions=(few,))
+    with pytest.raises(InputError, match="nothing to shrink"):
+        shrink(replace(scenario, mutations=()))
+    small = shrink(scenario).scenario
+    assert len(small.mutations) == 1
+    assert isinstance(small.mutations[0], Partition)
+    with pytest.raises(InputError, match="nothing to shrink"):
+        shrink(replace(small, mutations=()))
