@@ -403,6 +403,18 @@ def test_i4_alone_sees_a_rollback_without_need() -> None:
     assert found == {I4: "rolled back to state 3, though w1 holds state 6 and was heard"}
 
 
+def test_i4_d_asks_what_was_held_throughout() -> None:
+    """(d) Later states one after the other are a later state all the time; one that is new may not have been heard of yet."""
+    for before, found in ((30, {I4: "rolled back to state 3, though w1 holds state 33 and was heard"}), (4, {})):
+        job = steps(ring(), 3).checkpoint("w2").wait(100)
+        steps(job, before)
+        for name in ("w2", "w3"):
+            job.kill(name)
+        for name in ("w2", "w3"):
+            job.revive(name)
+        assert failed(job.roll_back(3, wait_ms=1)) == found
+
+
 def test_i4_d_looks_at_disks() -> None:
     """(d) A checkpoint counts like memory, of the state that the newest commit has made too; one of a dead branch does not."""
     for more in (0, 1):

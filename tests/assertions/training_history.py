@@ -374,9 +374,9 @@ class Job:
             self.seqs[name] = 0
         return self
 
-    def roll_back(self, step: int, *, whole: str | None = None) -> "Job":
+    def roll_back(self, step: int, *, whole: str | None = None, wait_ms: int = 400) -> "Job":
         """A new generation from a state of the lineage on."""
-        self.wait(400)
+        self.wait(wait_ms)
         self.generation += 1
         self.lineage = {at: state for at, state in self.lineage.items() if at <= step}
         digested = whole or self.state.whole

@@ -1,5 +1,6 @@
 """`train_step_order`, invariant 4: one step after the other, and back only where there is no other way (training design, 13)."""
 
+from bisect import bisect_right
 from typing import NamedTuple
 
 from simharness.assertions.catalog.training import TrainingFold
@@ -48,8 +49,8 @@ class TrainStepOrderFold(TrainingFold):
         self._committed: dict[Place, Mark] = {}
         self._states: dict[Place, tuple[str, ...]] = {}
         self._replicas: dict[tuple[str, int], _Held] = {}
-        self._live: dict[str, _Held] = {}
-        self._disk: dict[str, _Held] = {}
+        self._live: dict[str, list[_Held]] = {}
+        self._disk: dict[str, list[_Held]] = {}
         self._rollbacks = self._applies = 0
         facts = self._facts
         self._reach = None if facts is None else Reach(facts)
@@ -131,7 +132,8 @@ class TrainStepOrderFold(TrainingFold):
 
     def on_checkpoint(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
         """Note what is on whose disk."""
-        self._disk[str(host)] = _Held(*place(event), word(event, "digest"), Mark(at_ns, "", key))
+        saved = _Held(*place(event), word(event, "digest"), Mark(at_ns, "", key))
+        self._disk.setdefault(str(host), []).append(saved)
 
     def on_rollback(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
         """Judge (d)."""
@@ -144,7 +146,7 @@ class TrainStepOrderFold(TrainingFold):
         elif self._facts is not None and self._facts.ring:
             self._need(at_ns, step, mark)
         else:
-            newest = self._disk.get(str(host))
+            newest = self._disk[str(host)][-1] if str(host) in self._disk else None
             due = 0 if newest is None else newest.step
             if step != due:
                 note = f"generation {generation} begins with state {step}; the newest checkpoint is of state {due}"
@@ -176,20 +178,25 @@ class TrainStepOrderFold(TrainingFold):
             if before_ns is None:
                 continue
             for where, held in (("holds", self._live.get(worker)), ("has on disk", self._disk.get(worker))):
-                if held is None or held.step <= step or held.mark.at_ns > before_ns:
-                    continue
-                newest = held.step == self._lineage.end
-                if newest and held.generation != self._lineage.generation:
-                    continue  # what the newest commit has made, the hub knows by name alone, its digest from the next commit
-                made = self._lineage.place_of(held.step)
-                if made is not None and held.whole in self._states.get(made, ()):
-                    note = f"rolled back to state {step}, though {worker} {where} state {held.step} and was heard"
-                    self.broken(note, held.mark, mark)
+                # It had a later state throughout: the one it had then, and the one it has now.
+                then = bisect_right(held, before_ns, key=lambda state: state.mark.at_ns) if held else 0
+                if held and then and self._is_offer(held[then - 1], step) and self._is_offer(held[-1], step):
+                    note = f"rolled back to state {step}, though {worker} {where} state {held[-1].step} and was heard"
+                    self.broken(note, held[-1].mark, mark)
+
+    def _is_offer(self, held: _Held, step: int) -> bool:
+        """Tell whether a state is later than `step`, and one that the hub could have gone on from."""
+        if held.step == self._lineage.end and held.generation != self._lineage.generation:
+            return (
+                False  # what the newest commit has made, the hub knows by name alone, its digest from the next commit
+            )
+        made = self._lineage.place_of(held.step)
+        return held.step > step and made is not None and held.whole in self._states.get(made, ())
 
     def _hold(self, who: tuple[str, int], at: Place, whole: str, mark: Mark) -> None:
         held = _Held(*at, whole, mark)
         self._replicas[who] = held
-        self._live[who[0]] = held
+        self._live.setdefault(who[0], []).append(held)
         known = self._states.get(at, ())
         if whole not in known:
             self._states[at] = (*known, whole)
