@@ -12,6 +12,7 @@ from simharness.contracts.host import HostKind, PeerFacts
 from simharness.contracts.links import LinkPolicy, Occupancy, RelayDecl
 from simharness.contracts.scenario import LinkDecl, MeshDecl, MeshShape, PeerDecl, Scenario, SnapshotDecl
 from simharness.core.errors import InputError, Problem, ScenarioError
+from simharness.core.foreign import shown
 from simharness.core.units import NS_PER_MS
 from simharness.stateful.pools import Number, seeds, value_of
 from simharness.stateful.session import KINDS
@@ -44,6 +45,9 @@ def use_kind(kind: HostKind | str) -> HostKind:
             rule = f"unknown host kind {kind!r}; choose from {', '.join(KINDS.names())}"
             raise InputError(file="(strategy)", field="kind", rule=rule)
         return found
+    if isinstance(kind, type) or not hasattr(kind, "kind_tag"):
+        rule = f"{shown(kind)} is no host kind; give an instance of one or its name, and all else by name: meshes(KIND, peers=3)"
+        raise InputError(file="(strategy)", field="kind", rule=rule)
     known = KINDS.get(kind.kind_tag)
     if known is None or type(known) is not type(kind):
         KINDS.register(kind)
@@ -101,8 +105,8 @@ def relays(
 @st.composite
 def meshes(
     draw: st.DrawFn,
-    *,
     kind: HostKind | str = "echo",
+    *,
     peers: Number = 3,
     config: Config | None = None,
     initial_state: str = "ready",
@@ -113,10 +117,10 @@ def meshes(
     snapshot_every_ms: int | None = None,
     snapshots_until_ms: int = 60_000,
 ) -> Scenario:
-    """Base scenarios of one host kind, every pair linked by one policy.
+    """Base scenarios of one host kind, every pair linked by one policy: `meshes(KIND, peers=ints(2, 4))`.
 
     Args:
-        draw: Given by Hypothesis.
+        draw: Given by Hypothesis; whoever calls `meshes` begins with `kind`.
         kind: A host kind, or the name of one.
         peers: How many.
         config: Their raw `kind_config`, checked and resolved by the kind.
@@ -153,24 +157,26 @@ def meshes(
     )
 
 
-def rings(**options: Any) -> st.SearchStrategy[Scenario]:
+def rings(kind: HostKind | str = "echo", **options: Any) -> st.SearchStrategy[Scenario]:
     """Like `meshes`, every peer linked to its two neighbours."""
-    return meshes(shape="ring", **options)
+    return meshes(kind, shape="ring", **options)
 
 
-def stars(**options: Any) -> st.SearchStrategy[Scenario]:
+def stars(kind: HostKind | str = "echo", **options: Any) -> st.SearchStrategy[Scenario]:
     """Like `meshes`, every peer linked to the first one only."""
-    return meshes(shape="star", **options)
+    return meshes(kind, shape="star", **options)
 
 
-def chains(**options: Any) -> st.SearchStrategy[Scenario]:
+def chains(kind: HostKind | str = "echo", **options: Any) -> st.SearchStrategy[Scenario]:
     """Like `meshes`, every peer linked to the one before and the one after it."""
-    return meshes(shape="chain", **options)
+    return meshes(kind, shape="chain", **options)
 
 
-def relayed(*, via: st.SearchStrategy[RelayDecl] | None = None, **options: Any) -> st.SearchStrategy[Scenario]:
+def relayed(
+    kind: HostKind | str = "echo", *, via: st.SearchStrategy[RelayDecl] | None = None, **options: Any
+) -> st.SearchStrategy[Scenario]:
     """Like `meshes`, every pair routed through one relay."""
-    return meshes(via=relays() if via is None else via, **options)
+    return meshes(kind, via=relays() if via is None else via, **options)
 
 
 def _through(relay: str, ids: tuple[str, ...]) -> tuple[LinkDecl, ...]:

@@ -4,11 +4,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import find
 from msgspec.structs import replace
 
 from simharness.contracts.mutations import PeerKill
 from simharness.contracts.records import EventRecord
+from simharness.core.errors import InputError
 from simharness.scenario.loader import load
+from simharness.stateful import SimulationMachine, chains, meshes, relayed, rings, stars
 from simharness.stateful.knobs import SWIM
 from simharness.stateful.laws import Law, judged_by, story_of
 from simharness.stateful.library.flap import GossipFlap
@@ -17,7 +20,8 @@ from simharness.stateful.registry import LAWS, PROPERTIES, law_named, property_n
 from simharness.stateful.session import KINDS
 from simharness.stateful.spaces import swim_cluster
 from simharness.stateful.swim_laws import HEALTHY_CLUSTER
-from tests.stateful.running import REPO, explore, run_pytest
+from tests.documents import block
+from tests.stateful.running import REPO, explore, project, run_pytest
 
 MS = 1_000_000
 
@@ -221,6 +225,38 @@ def test_the_document_names_everything() -> None:
     assert sorted(row[0] for row in rows if row[0] in LAWS and len(row) == 2) == sorted(LAWS)
     knobs = [(knob.defect, knob.hunter, knob.by, str(knob.most_mutations)) for knob in SWIM]
     assert [tuple(row) for row in rows if len(row) == 4] == knobs
+
+
+def test_a_property_of_ones_own(tmp_path: Path) -> None:
+    """docs/properties.md: its property, over the README's host, is collected, fails, and says how to replay it."""
+    project(tmp_path, test_rumour=block("docs/properties.md", "test", "property").text)
+    tmp_path.joinpath("my_project").mkdir()
+    tmp_path.joinpath("my_project", "rumour.py").write_text(block("README.md", "test", "host").text, encoding="utf-8")
+    done = run_pytest(tmp_path, "-q", "--hypothesis-seed=1", "test_rumour.py", env={"PYTHONPATH": f"{REPO}:{tmp_path}"})
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "event_count" in done.stdout
+    assert "Spread" in done.stdout
+    (file,) = tmp_path.glob(".simharness/failures/*/scenario.toml")
+    assert f"simharness run {file.relative_to(tmp_path)}" in done.stdout
+    assert 'kind = "rumour"' in file.read_text(encoding="utf-8")
+
+
+def test_the_attributes_of_a_machine_are_documented() -> None:
+    """docs/properties.md has a row for each."""
+    text = REPO.joinpath("docs", "properties.md").read_text("utf-8")
+    named = [name for name in SimulationMachine.__annotations__ if name != "run"]
+    assert [name for name in named if f"| `{name}` |" not in text] == []
+
+
+def test_strategies_take_the_kind_first() -> None:
+    """As the document says: by place or by name; nothing else goes by place."""
+    for strategy in (meshes, rings, stars, chains, relayed):
+        scenario = find(strategy("parity_stub", peers=2), lambda _: True)
+        assert [peer.kind for peer in scenario.peers] == ["parity_stub"] * 2
+    with pytest.raises(InputError, match="3 is no host kind"):
+        find(meshes(3), lambda _: True)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="positional"):
+        find(meshes("echo", 3), lambda _: True)  # type: ignore[call-arg]
 
 
 def test_gossip_flap_claims_what_the_design_says() -> None:
