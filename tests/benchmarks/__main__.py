@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 
-from tests.benchmarks import engine, lifeguard, live, network, processes, swim
+from tests.benchmarks import engine, lifeguard, live, network, peers, processes, swim
 from tests.benchmarks.measuring import Row, Scale
 
 BENCHMARKS: dict[str, Callable[[Scale], list[Row]]] = {
@@ -17,6 +17,7 @@ BENCHMARKS: dict[str, Callable[[Scale], list[Row]]] = {
     "run": processes.run,
     "mesh": processes.large_mesh,
     "live": live.endings,
+    "peers": peers.peers,
 }
 
 
