@@ -16,6 +16,8 @@ class RowFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         check_writable(path)
+        if path.exists() and not path.is_file():
+            raise InputError(file=str(path), field="--out", rule="is no regular file")
         with structured_io(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._new = not path.exists()

@@ -85,3 +85,23 @@ def test_two_sweeps_do_not_share_a_row_file(simharness: Terminal) -> None:
     assert simharness("sweep", file, "--seeds", "0..2", "--jobs", "1", "--out", "rows.ndjson").code == 0
     with pytest.raises(InputError, match="not a directory"):
         RowFile(Path("rows.ndjson/rows"))
+
+
+def test_a_sweep_that_is_interrupted_leaves_no_empty_file(
+    simharness: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that are done stay; a file without any does not, unless it was there before."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    file = simharness.write("x.toml", HOLDS)
+    monkeypatch.setattr("simharness.cli.sweep_command.rows", interrupted)
+    argv = ("sweep", file, "--seeds", "0..2", "--out", "rows.ndjson")
+    assert simharness(*argv).code == 130
+    assert not Path("rows.ndjson").exists()
+    Path("rows.ndjson").touch()
+    assert simharness(*argv).code == 130
+    assert Path("rows.ndjson").exists()
+    said = simharness("sweep", file, "--seeds", "0..2", "--out", "/dev/null")
+    assert (said.code, said.err.splitlines()[2]) == (2, "rule: is no regular file")
