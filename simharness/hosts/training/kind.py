@@ -22,7 +22,7 @@ class TrainKind:
 
     accepts_worker_exit = False
     table = "training"
-    evidence_tags = ("READY", "PUSH", "CHUNK")
+    evidence_tags = ("READY", "PUSH", "CHUNK", "VIEW")
 
     def __init__(self, kind_tag: str, accepts: tuple[str, ...]) -> None:
         self.kind_tag, self.accepts = kind_tag, accepts

@@ -34,6 +34,7 @@ from simharness.systems.training.wire import (
     Suspect,
     View,
     contributions_bytes,
+    round_flags,
 )
 from simharness.systems.training.worker import NOTHING, Worker
 
@@ -274,7 +275,7 @@ class RingWorker(Worker):
     def _send_chunk(self, index: int, out: list[Effect]) -> None:
         index %= len(self.members)
         contributions, payload = self._parts[index]
-        chunk = Chunk(self._head(), self.phase, self.round, index, contributions, payload)
+        chunk = Chunk(self._head(round_flags(self.phase, self.round)), self.phase, self.round, index, contributions, payload)
         self._sent[self.phase, self.round] = chunk
         out.append(Send(self._neighbour(1), chunk))
 

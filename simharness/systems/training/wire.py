@@ -24,7 +24,7 @@ class WireError(ValueError):
 
 
 class Header(NamedTuple):
-    """Where the sender stands. In a READY the flags carry the epoch of the step, modulo 2**16."""
+    """Where the sender stands. In a READY the flags carry the epoch of the step, modulo 2**16, in a CHUNK its phase and round."""
 
     generation: int
     view: int
@@ -32,6 +32,11 @@ class Header(NamedTuple):
     incarnation: int
     sender: int
     flags: int = 0
+
+
+def round_flags(phase: int, number: int) -> int:
+    """Return the flags of a CHUNK: what is seen of a delivery is the header alone, and it says how far a reduction has come."""
+    return phase << 8 | number
 
 
 class Holding(NamedTuple):
