@@ -1,11 +1,16 @@
 """Every defect of the table is found by the property that exists for it (ruling K1). Outside the default run: marker `knobs`."""
 
+import os
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from simharness.cli.supervisor_pool import tallies
 from simharness.stateful.knobs import SWIM, Knob, exemptions_from, hunt
+from simharness.supervisor.knobs import SUPERVISOR, SupervisorKnob, shortcomings, task_of
+from simharness.supervisor.knobs import hunt as hunt_seeds
+from simharness.systems.supervisor.config import SupervisorDefect
 from simharness.systems.swim.config import Defect
 
 EXEMPTIONS_FILE = Path(__file__).with_name("exemptions.toml")
@@ -32,3 +37,18 @@ def test_exempt_defects_pass_clean() -> None:
 def test_every_defect_has_a_knob() -> None:
     """The closed enum and the table name the same defects, each once (ruling K1)."""
     assert sorted(knob.defect for knob in SWIM) == sorted(Defect)
+
+
+@pytest.mark.knobs
+@pytest.mark.parametrize("knob", SUPERVISOR, ids=lambda knob: knob.defect)
+def test_the_seed_batch_finds_a_defect_of_the_supervisor(knob: SupervisorKnob) -> None:
+    """Within its budget of seeds, by an invariant that may; one that is exempt runs its whole budget clean."""
+    task = task_of(knob)
+    kill = hunt_seeds(knob, tallies(task, task.blocks(), os.cpu_count() or 1, knob.caught_by))
+    assert shortcomings(kill, exempt=("supervisor", knob.defect) in EXEMPT) == ()
+
+
+def test_every_defect_of_the_supervisor_has_a_knob() -> None:
+    """The closed enum and the table name the same defects, each once; nothing but an exempt one is caught by nothing."""
+    assert sorted(knob.defect for knob in SUPERVISOR) == sorted(SupervisorDefect)
+    assert [("supervisor", knob.defect) for knob in SUPERVISOR if not knob.caught_by] == EXEMPT

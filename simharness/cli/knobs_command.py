@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simharness.bundle.places import put_file, structured_io
-from simharness.cli import show
+from simharness.cli import show, supervisor_hunts
 from simharness.cli.main import FAILED, PASSED
 from simharness.core.errors import InputError
 from simharness.core.units import NS_PER_S
@@ -22,10 +22,14 @@ _COLUMNS: Final = ("defect", "examples", "mutations", "peers", "fired", "seconds
 
 def run(args: argparse.Namespace) -> int:
     """Hunt every defect, or those named; exit 1 if one survives without an exemption."""
-    knobs = _chosen(args)
     exemptions = _exemptions()
+    systems = _systems(args)
+    knobs = _chosen(args, systems)
+    seeded = supervisor_hunts.chosen(args, exemptions) if "supervisor" in systems else []
     if not args.json:
-        print(f"defects switched on, one at a time: {', '.join(knob.defect for knob in knobs)}")
+        print(
+            f"defects switched on, one at a time: {', '.join([*[one.defect for one in knobs], *[one.defect for one in seeded]])}"
+        )
     rows: list[dict[str, Any]] = []
     table: list[tuple[str, ...]] = []
     wrong: list[str] = []
@@ -40,28 +44,37 @@ def run(args: argparse.Namespace) -> int:
         table.append(_cells(found, exempt=one["exempt"], seconds=seconds, file=file))
         wrong += () if one["exempt"] and not found.killed else found.shortcomings()
     _tell("")
+    if table and not args.json:
+        _print_table(table)
+    supervisor_hunts.run(args, seeded, exemptions, rows, wrong)
     if args.json:
         show.print_json(rows)
     else:
-        _print_table(table)
         for line in wrong:
             print(f"wrong        {line}")
         print(f"killed       {sum(one['killed'] for one in rows)} of {len(rows)}")
     return FAILED if wrong else PASSED
 
 
-def _chosen(args: argparse.Namespace) -> list[Knob]:
-    """Return the knobs of the system, or those whose defects are named.
+def _systems(args: argparse.Namespace) -> list[str]:
+    """Return the systems whose defects are hunted.
 
     Raises:
-        InputError: If a system or a defect is unknown.
+        InputError: If a system, or a defect of the systems, is unknown.
     """
     system = choose(args.system, (*KNOBS, "all"), what="system", field="--system")
-    tables: list[Sequence[Knob]] = [resolve(target) for name, target in KNOBS.items() if system in (name, "all")]
+    systems = [name for name in KNOBS if system in (name, "all")]
+    known = [knob.defect for name in systems for knob in resolve(KNOBS[name])]
+    for name in args.defect:
+        choose(name, known, what="defect", field="--defect")
+    return systems
+
+
+def _chosen(args: argparse.Namespace, systems: Sequence[str]) -> list[Knob]:
+    """Return the knobs that a property hunts, or those of them that are named."""
+    tables = [resolve(KNOBS[name]) for name in systems if name != "supervisor"]
     known = {knob.defect: knob for table in tables for knob in table}
-    if not args.defect:
-        return list(known.values())
-    return [known[choose(name, known, what="defect", field="--defect")] for name in dict.fromkeys(args.defect)]
+    return [known[name] for name in dict.fromkeys(args.defect or known) if name in known]
 
 
 def _exemptions() -> tuple[Exemption, ...]:

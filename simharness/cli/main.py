@@ -143,9 +143,12 @@ def parser() -> argparse.ArgumentParser:
     _add_swim_options(sweep)
 
     knobs = command("knobs", "switch every defect on in turn and let the property that exists for it find it")
-    knobs.add_argument("--system", default="swim", metavar="NAME", help="whose defects: swim, or all (swim)")
+    knobs.add_argument("--system", default="swim", metavar="NAME", help="whose defects: swim, supervisor or all (swim)")
     knobs.add_argument("--defect", metavar="NAME", action="append", default=[], help="only this one, repeatable")
     knobs.add_argument("--out", metavar="DIR", default=".simharness/knobs", help="where scenario files go")
+    knobs.add_argument("--full", action="store_true", help="supervisor: exempt ones too, and once more without X1")
+    knobs.add_argument("--frequent", action="store_true", help="supervisor: only those that break something often")
+    knobs.add_argument("--jobs", type=_count, metavar="N", help="supervisor: processes (one a core)")
 
     _add_forms(command)
 

@@ -21,7 +21,7 @@ from simharness.stateful.failures import Failure, PropertyFailedError
 from simharness.stateful.laws import judged_by
 from simharness.stateful.machine import SimulationMachine, machine_settings
 from simharness.stateful.playing import Played, play
-from simharness.stateful.registry import law_named, property_named
+from simharness.stateful.registry import KNOBS, law_named, property_named, resolve
 from simharness.stateful.session import KINDS, Options
 
 _SEED: Final = 0
@@ -186,7 +186,7 @@ def exemptions_from(table: Mapping[str, Any], file: str) -> tuple[Exemption, ...
     except msgspec.ValidationError as error:
         raise InputError(file=file, field="exempt", rule=str(error)) from None
     for place, entry in enumerate(entries):
-        known = [knob.defect for knob in SWIM if knob.system == entry.system]
+        known = [knob.defect for knob in resolve(KNOBS[entry.system])] if entry.system in KNOBS else []
         if entry.defect not in known:
             rule = f"unknown defect {entry.defect!r} of system {entry.system!r}; choose from {', '.join(known)}"
             raise InputError(file=file, field=f"exempt[{place}].defect", rule=rule)

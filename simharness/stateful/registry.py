@@ -49,7 +49,10 @@ LAWS: Final[Mapping[str, str]] = {
     "suspicion_runs_its_time": "simharness.stateful.swim_laws:SUSPICION_RUNS_ITS_TIME",
 }
 
-KNOBS: Final[Mapping[str, str]] = {"swim": "simharness.stateful.knobs:SWIM"}
+KNOBS: Final[Mapping[str, str]] = {
+    "supervisor": "simharness.supervisor.knobs:SUPERVISOR",
+    "swim": "simharness.stateful.knobs:SWIM",
+}
 """System -> its table of defects and hunters (ruling K1)."""
 
 

@@ -4,8 +4,7 @@ The seed does not shrink, since it only feeds hashes; the schedule does. Replay 
 part of a schedule is a schedule.
 """
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import tomli_w
@@ -17,6 +16,7 @@ from simharness.supervisor.schedule import Entry, written
 from simharness.systems.supervisor.config import NO_DEFECTS, Defects
 
 MOST_RUNS: Final = 4_000
+MOST_QUIET_RUNS: Final = 100
 _DURATION_NS: Final = 100_000_000_000_000
 
 
@@ -36,6 +36,28 @@ class Minimised(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.found.schedule)
 
 
+class _Candidate(NamedTuple):
+    """Entries, and the step before which the record is tampered with: it moves with the entries before it."""
+
+    entries: list[Entry]
+    tamper_step: int
+
+    def without(self, start: int, end: int) -> "_Candidate":
+        """Take a part away and leave its clock moves to the entry after it, so that everything else keeps its time."""
+        entries, rest = self.entries, self.entries[end:]
+        if rest:
+            moved = sum([entry.dt_ns for entry in entries[start:end]])
+            rest[0] = rest[0]._replace(dt_ns=rest[0].dt_ns + moved)
+        earlier = max(0, min(end, len(entries), self.tamper_step - 1) - start)
+        return _Candidate(entries[:start] + rest, max(1, self.tamper_step - earlier))
+
+    def still(self, place: int) -> "_Candidate":
+        """Let no time pass before an entry."""
+        entries = list(self.entries)
+        entries[place] = entries[place]._replace(dt_ns=0)
+        return self._replace(entries=entries)
+
+
 class _Search:
     """Delta debugging over the entries, after Zeller and Hildebrandt 2002; then clock moves to zero."""
 
@@ -45,7 +67,7 @@ class _Search:
         self.best = first
         self.runs = 0
 
-    def fails(self, entries: Sequence[Entry]) -> bool:
+    def fails(self, candidate: _Candidate) -> bool:
         """Replay a candidate; keep it if it breaks the same invariant."""
         if self._left <= 0:
             return False
@@ -54,60 +76,53 @@ class _Search:
         again = run(
             self._first.seed,
             self._first.profile.shape,
-            given=self._fields,
-            schedule=entries,
+            given=self._fields | {"tamper_step": candidate.tamper_step},
+            schedule=candidate.entries,
             defects=self._defects,
             keep=True,
             quiet=self._first.quiet_steps > 0,
         )
         if again.violated != self._first.violated:
             return False
-        self.best = again
+        self.best = msgspec.structs.replace(again, schedule=tuple(candidate.entries))
         return True
 
-    def shorten(self, entries: list[Entry]) -> list[Entry]:
+    def shorten(self, best: _Candidate) -> _Candidate:
         """Take parts away, from halves down to single entries, and single ones again until none can go."""
-        size = max(1, len(entries) // 2)
+        size = max(1, len(best.entries) // 2)
         while True:
-            before = len(entries)
-            start = 0
-            while start < len(entries):
-                candidate = _without(entries, start, start + size)
+            before, start = len(best.entries), 0
+            while start < len(best.entries):
+                candidate = best.without(start, start + size)
                 if self.fails(candidate):
-                    entries = candidate
+                    best = candidate
                 else:
                     start += size
-            if size == 1 and len(entries) == before:
-                return entries
+            if size == 1 and len(best.entries) == before:
+                return best
             size = max(1, size // 2)
 
-    def still(self, entries: list[Entry]) -> list[Entry]:
+    def settle(self, best: _Candidate) -> None:
         """Set one clock move after the other to zero."""
-        for place, entry in enumerate(entries):
-            if entry.dt_ns:
-                candidate = [*entries[:place], entry._replace(dt_ns=0), *entries[place + 1 :]]
-                if self.fails(candidate):
-                    entries = candidate
-        return entries
+        for place in range(len(best.entries)):
+            if best.entries[place].dt_ns and self.fails(best.still(place)):
+                best = best.still(place)
 
 
-def _without(entries: list[Entry], start: int, end: int) -> list[Entry]:
-    """Take a part away and leave its clock moves to the entry after it, so that everything else keeps its time."""
-    rest = entries[end:]
-    if rest:
-        moved = sum([entry.dt_ns for entry in entries[start:end]])
-        rest[0] = rest[0]._replace(dt_ns=rest[0].dt_ns + moved)
-    return entries[:start] + rest
+def minimise(found: Run, *, defects: Defects = NO_DEFECTS, most_runs: int | None = None) -> Minimised:
+    """Shorten the schedule of a run that broke an invariant and was kept (`keep`).
 
-
-def minimise(found: Run, *, defects: Defects = NO_DEFECTS, most_runs: int = MOST_RUNS) -> Minimised:
-    """Shorten the schedule of a run that broke an invariant and was kept (`keep`)."""
+    `most_runs` bounds the candidates that are tried: fewer by default where each goes through a quiet phase.
+    """
     assert found.violated is not None, "there is something to minimise"
+    if most_runs is None:
+        most_runs = MOST_QUIET_RUNS if found.quiet_steps else MOST_RUNS
     search = _Search(found, defects, most_runs)
-    assert search.fails(found.schedule), "a recorded schedule replays"
-    entries = search.still(search.shorten(list(found.schedule)))
-    best = msgspec.structs.replace(search.best, schedule=tuple(entries))
-    return Minimised(found=best, before=len(found.schedule), runs=search.runs)
+    whole = _Candidate(list(found.schedule), found.profile.tamper_step)
+    replays = search.fails(whole)
+    assert replays, "a recorded schedule replays"
+    search.settle(search.shorten(whole))
+    return Minimised(found=search.best, before=len(found.schedule), runs=search.runs)
 
 
 def regression(small: Minimised) -> tuple[str, str]:

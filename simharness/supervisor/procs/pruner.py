@@ -22,7 +22,7 @@ def pruner(world: "World") -> "Body":
     yield seam.Sleep(until_ns=world.now + after_ns)
     while True:
         try:
-            done = yield from prune(world.spec.job)
+            done = yield from prune(world.spec.job, world.defects)
         except RecordCorrupt:
             return
         if done:
