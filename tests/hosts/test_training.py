@@ -278,7 +278,7 @@ def test_a_lost_timer_is_made_up_for_by_a_tick() -> None:
 
 
 def test_guards_end_the_run() -> None:
-    """What cannot be stops the process: an abort that names the guard, the host and the time."""
+    """Ruling G8: what cannot be stops the process: an abort that names the guard, the host and the time."""
     worker = host(WORKER, "a", strategy="ring")
     members = (Member(0, 1),)
     start = worker.process.replica.digest  # type: ignore[union-attr]

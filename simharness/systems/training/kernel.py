@@ -88,7 +88,8 @@ class Kernel:
         if self._entries > self._trained:
             rows[:, self._trained : self._trained + self._d] = x
             rows[:, self._trained + self._d :] = x * x
-        return (add_rows(rows) * float(scale)).tobytes()
+        # + 0.0: a sum of negative zeros is zero, whatever the library begins its sums with
+        return (add_rows(rows) * float(scale) + 0.0).tobytes()
 
     def _straight(self, w: Vector, x: Vector, y: Vector, rows: Vector) -> None:
         d = self._d

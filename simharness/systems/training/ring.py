@@ -275,7 +275,9 @@ class RingWorker(Worker):
     def _send_chunk(self, index: int, out: list[Effect]) -> None:
         index %= len(self.members)
         contributions, payload = self._parts[index]
-        chunk = Chunk(self._head(round_flags(self.phase, self.round)), self.phase, self.round, index, contributions, payload)
+        chunk = Chunk(
+            self._head(round_flags(self.phase, self.round)), self.phase, self.round, index, contributions, payload
+        )
         self._sent[self.phase, self.round] = chunk
         out.append(Send(self._neighbour(1), chunk))
 

@@ -126,7 +126,8 @@ class ServerHub(Hub):
             message, dropped=True
         ):  # for the next step
             self._late[head.sender] = part
-        self._reject(head, why, out)
+        if not self._counted_before(message):
+            self._reject(head, why, out)
         answered = self._open and self._is_member(head) and why != "duplicate"
         if answered and over(now_ns, self._heard[head.sender].told_ns, self._config.retry_ns):
             self._tell(head.sender, now_ns, out)
@@ -152,6 +153,10 @@ class ServerHub(Hub):
             return False
         place, base, workers = self._before
         return push.head[:3] == place[:3] and push.base == base and not (dropped and push.head.sender in workers)
+
+    def _counted_before(self, push: Push) -> bool:
+        """Tell whether a push is part of the step before: its worker asks again because it has not heard of the next."""
+        return self._of_step_before(push) and not self._of_step_before(push, dropped=True)
 
     def _fits(self, push: Push) -> bool:
         """Tell whether a push of an older view is of this generation, step, base and batch."""

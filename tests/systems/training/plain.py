@@ -42,11 +42,11 @@ def _layered(d: int, h: int, weights: Sequence[float], row: Sequence[float], tar
 
 
 def add_up(rows: Iterable[Sequence[float]], width: int) -> Numbers:
-    """Add rows from the first to the last."""
+    """Add rows from the first to the last; a sum of negative zeros is zero."""
     total = None
     for row in rows:
         total = list(row) if total is None else [a + b for a, b in zip(total, row, strict=True)]
-    return [0.0] * width if total is None else total
+    return [0.0] * width if total is None else [value + 0.0 for value in total]
 
 
 def sample(data: Data, index: int) -> tuple[Numbers, float]:

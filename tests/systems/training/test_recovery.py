@@ -3,6 +3,9 @@
 import pytest
 
 from simharness.systems.training.config import TrainingDefect
+from simharness.systems.training.events import TrainView
+from simharness.systems.training.job import over
+from simharness.systems.training.membership import Hub
 from simharness.systems.training.wire import Chunk, Commit, Message, Ready, State, StateRequest, View
 from tests.systems.training.claims import all_claims, lineage
 from tests.systems.training.jobs import job
@@ -54,7 +57,7 @@ def test_a_restart_within_the_lease_is_noticed() -> None:
 
 
 def test_a_cut_between_two_workers_breaks_only_the_ring() -> None:
-    """The successor names its silent predecessor, which is put out; a server does not notice."""
+    """Ruling G3: the successor names its silent predecessor, which is put out; a server does not notice."""
     for strategy in STRATEGIES:
         world = World(job(4, strategy=strategy))
         world.run(200 * MS)
@@ -68,7 +71,7 @@ def test_a_cut_between_two_workers_breaks_only_the_ring() -> None:
 
 
 def test_a_slow_worker_is_waited_for() -> None:
-    """Nobody is suspected of computing: heartbeats say where everybody is."""
+    """Ruling G3: nobody is suspected of computing: heartbeats say where everybody is."""
     world = World(job(4, compute_ns_per_sample=200 * MS, batch_size=[4, 1, 4, 3]))
     world.run(4000 * MS)
     all_claims(world)
@@ -78,7 +81,7 @@ def test_a_slow_worker_is_waited_for() -> None:
 
 
 def test_a_deaf_member_is_put_out() -> None:
-    """A member that is heard but to which nothing comes through holds nobody up for long."""
+    """Ruling G4: a member that is heard but to which nothing comes through holds nobody up for long."""
     for strategy in STRATEGIES:
         world = World(job(3, strategy=strategy))
         world.run(200 * MS)
@@ -130,7 +133,7 @@ def test_a_hub_crash(strategy: str, every: int) -> None:
 
 @pytest.mark.parametrize("at_ms", [35, 300])
 def test_total_loss(at_ms: int) -> None:
-    """All memory is gone: the ring goes back to the newest state on a disk, or to state 0, which anybody can make."""
+    """Ruling G2: all memory is gone; the ring goes back to the newest state on a disk, or to state 0, which anybody can make."""
     world = World(job(3))
     world.run(at_ms * MS)
     for name in world.config.workers:
@@ -202,7 +205,7 @@ def test_the_death_of_a_donor() -> None:
 
 
 def test_a_donor_out_of_reach() -> None:
-    """Who cannot reach the donor says so; another donor is chosen if there is one, and else who asks stays out."""
+    """Ruling G3: who cannot reach the donor says so; another is chosen if there is one, and else who asks stays out."""
     for others, expected in ((3, "w00"), (1, "w01")):
         world = World(job(others + 1, min_workers=1))
         fresh = f"w{others:02}"
@@ -271,6 +274,67 @@ def test_backup_workers_drop_stragglers_and_starve_nobody() -> None:
     assert len(dropped) > 5
     assert len(alone) > 1
     assert {record["epoch"] for record in commits} >= {0, 1}
+
+
+def test_the_newest_state_on_disk_is_not_lost() -> None:
+    """Ruling G5: if every disk holds the state that the hub stands at, a loss of all memory costs no step."""
+    world = World(job(3, checkpoint_every=1))
+    world.run(205 * MS)
+    for name in world.config.workers:
+        world.kill(name)
+    world.run(250 * MS)
+    before = len(world.of("TrainCommit"))
+    for name in world.config.workers:
+        world.start(name)
+    world.run(1500 * MS)
+    all_claims(world)
+    (rollback,) = world.of("TrainRollback")
+    assert before - 1 <= rollback["step"] <= before
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_pace(strategy: str) -> None:
+    """Ruling G6: no step is opened before its time, under both strategies; nothing is refused meanwhile."""
+    world = World(job(4, strategy=strategy, pace_ns=40 * MS))
+    world.run(1000 * MS)
+    all_claims(world)
+    opened = {}
+    for now_ns, _, record in world.records:
+        if record["kind"] == "TrainGradient":
+            opened.setdefault(record["step"], now_ns)
+    assert len(opened) == 25
+    assert all(step * 40 * MS < now_ns < step * 40 * MS + 15 * MS for step, now_ns in opened.items() if step)
+    assert not world.of("TrainReject")
+
+
+def test_members_without_samples() -> None:
+    """Ruling G7: in a ring they contribute nothing under a number; at a server they push nothing."""
+    counts = {}
+    for strategy in STRATEGIES:
+        world = World(job(2, strategy=strategy, shard_sizes=[3, 9], steps=6))
+        world.run(300 * MS)
+        all_claims(world)
+        counts[strategy] = [[each[3] for each in record["contributions"]] for record in world.of("TrainCommit")]
+    assert counts == {"ring": [[3, 4], [0, 4], [0, 1]] * 2, "ps": [[3, 4], [4], [1]] * 2}
+
+
+def test_a_clock_that_goes_back_begins_every_wait_anew() -> None:
+    """T10: the hub still finds out about a death within a lease of its own, later, clock."""
+    world = World(job(2, strategy="ps", min_workers=1))
+    world.run(200 * MS)
+    hub = world.processes["hub"]
+    assert isinstance(hub, Hub)
+    world.kill("w01")
+    kinds = []
+    for now_ns in range(0, 100 * MS, 10 * MS):
+        hub.receive(world.processes["w00"].tick(world.now_ns)[-1].message, now_ns)  # type: ignore[union-attr]
+        kinds += [(now_ns, effect.reason) for effect in hub.tick(now_ns) if isinstance(effect, TrainView)]
+    assert kinds == [(90 * MS, "member_lost")]
+
+
+def test_waits() -> None:
+    """A wait ends when it has lasted, and when the clock shows a time before it began."""
+    assert [over(now, 100, 10) for now in (99, 100, 109, 110)] == [True, False, False, True]
 
 
 def test_every_defect_is_in_the_code() -> None:

@@ -149,7 +149,7 @@ def test_checkpoints(step: int, generation: int, epoch: int, ids: list[int], vec
 
 
 def test_digests_say_which_part() -> None:
-    """Each part has its own digest; the generation is in none of them; their digest names the state."""
+    """Ruling G1: each part has its own digest; the generation is in none of them; their digest names the state."""
     state = TrainState(step=3, generation=0, epoch=1, consumed=5, samples=9, weights=b"w" * 8, momentum=b"m" * 8)
     parts = state.digests()
     assert parts.whole == digest(parts.weights + parts.momentum + parts.cursor)
