@@ -261,11 +261,11 @@ def _other_choice(look: Look, sub: Submission) -> Decision | None:
     if sub.canon is None or sub.over:
         return None
     seen = [o for o in look.s.objs.values() if o.n == sub.n and o.role == "seen"]
-    # knob RETIRE_CANONICAL: the newest stays, the rest goes (R4)
-    if SupervisorDefect.RETIRE_CANONICAL in look.defects and seen:
-        rest = (sub.canon, *(o.obj for o in seen[:-1]))
-        retired = (ev.ObjectRetired(obj=obj, at=look.now) for obj in rest)
-        return Commit((*retired, ev.ObjectChosen(n=sub.n, obj=seen[-1].obj)))
+    # knob RETIRE_CANONICAL: of duplicates the newest is kept and the rest retired, the canonical with it (R4)
+    canonical = look.s.objs[sub.canon].role == "canonical"
+    if SupervisorDefect.RETIRE_CANONICAL in look.defects and seen and canonical:
+        older = (sub.canon, *(o.obj for o in seen[:-1]))
+        return Commit(tuple(ev.ObjectRetired(obj=obj, at=look.now) for obj in older))
     # knob RECHOOSE_CANONICAL: a newer one is preferred until Open is authorised (R4)
     newer = [o for o in seen if o.a > look.s.objs[sub.canon].a]
     if SupervisorDefect.RECHOOSE_CANONICAL in look.defects and newer and not sub.open_authorised:

@@ -160,17 +160,12 @@ def _object_chosen(s: State, e: ev.ObjectChosen, defects: Defects) -> State:
 def _object_retired(s: State, e: ev.ObjectRetired, defects: Defects) -> State:
     o = _known(s, e, e.obj)
     sub = s.sub(o.n)
-    retired = replace(o, role="retired", retired_at=e.at)
-    # knob RETIRE_CANONICAL: the canonical is retired like any other (R4)
-    if SupervisorDefect.RETIRE_CANONICAL in defects and o.role == "canonical":
-        return _with_obj(_with_sub(s, replace(sub, canon=None, open_authorised=False)), retired)
-    _need(e, "the object was only seen", holds=o.role == "seen")
     unwanted = sub.canon is not None or o.n != len(s.subs) or sub.over or s.outcome is not None
-    # RETIRE_CANONICAL, second half: duplicates are retired before the one that is kept is chosen
-    _need(
-        e, "another is canonical, or nothing of it runs", holds=unwanted or SupervisorDefect.RETIRE_CANONICAL in defects
-    )
-    return _with_obj(s, retired)
+    # knob RETIRE_CANONICAL: the canonical is retired like any other (R4)
+    canonical = SupervisorDefect.RETIRE_CANONICAL in defects and o.role == "canonical"
+    _need(e, "the object was only seen", holds=o.role == "seen" or canonical)
+    _need(e, "another is canonical, or nothing of it runs", holds=unwanted)
+    return _with_obj(s, replace(o, role="retired", retired_at=e.at))
 
 
 def _open_authorised(s: State, e: ev.OpenAuthorised, _defects: Defects) -> State:

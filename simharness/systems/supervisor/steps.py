@@ -12,6 +12,9 @@ from simharness.systems.supervisor.obs import CleanSweep, Evidence, Obs
 from simharness.systems.supervisor.seam import BackendCall, BoundedCall, Cessation, ClearBit, Find, Stop, View
 from simharness.systems.supervisor.state import Call, Obj, State, condemned_at, requeue_in_flight
 
+STALE_POLLS: Final = 4
+"""How many polls the defect STALE_FIND_EVIDENCE lives on one Find."""
+
 
 class Commit(msgspec.Struct, frozen=True):
     """Append this batch at the version that was read."""
@@ -94,7 +97,9 @@ GONE: Final = View(obj="", n=0, a=0, alive=False, gated=False, state="ended", ca
 
 def find_if_stale(look: Look) -> Decision | None:
     """Look at the backend, unless that was done at this version not long ago (R6)."""
-    if look.found is None or look.now - look.found.start >= look.timing.poll_ns:
+    # knob STALE_FIND_EVIDENCE, second half: and for longer (R6)
+    polls = STALE_POLLS if SupervisorDefect.STALE_FIND_EVIDENCE in look.defects else 1
+    if look.found is None or look.now - look.found.start >= polls * look.timing.poll_ns:
         return Send(Find(version=look.s.version))
     return None
 

@@ -71,7 +71,7 @@ def records(draw: st.DrawFn) -> tuple[Batch, ...]:
     shape = draw(st.sampled_from(("slurm", "kubeflow")))
     batches: list[Batch] = [declare(JobSpec(job="job", shape=shape))]
     s = fold(batches)
-    for at, pick in enumerate(draw(st.lists(st.integers(0, 10**6), max_size=40)), start=1):
+    for at, pick in enumerate(draw(st.lists(st.integers(0, 10**6), max_size=32)), start=1):
         legal = [event for event in _candidates(s, at) if _legal(s, event)]
         if not legal:
             break

@@ -338,7 +338,6 @@ RELAXED: list[tuple[SupervisorDefect, History, Event]] = [
     (SupervisorDefect.HOLD_DURING_RELEASE, (*P1, call("release")), HOLD),
     (SupervisorDefect.HOLD_DURING_RELEASE, (*P1, call("release")), call("requeue", cid="c2")),
     (SupervisorDefect.RETIRE_CANONICAL, C1, retired(OBJ)),
-    (SupervisorDefect.RETIRE_CANONICAL, TWO_SEEN, retired(OBJ)),
     (SupervisorDefect.RECHOOSE_CANONICAL, (*TWO_SEEN, chosen(OBJ)), chosen("1/2/2")),
 ]
 

@@ -73,10 +73,10 @@ def kills(tmp_path: Path, writers: int, count: int) -> None:
         kill_once(tmp_path / str(number), writers, draw)
 
 
-@pytest.mark.parametrize("writers", [1, 2])
-def test_killed_writers(tmp_path: Path, writers: int) -> None:
+@pytest.mark.parametrize(("writers", "count"), [(1, 14), (2, 6)])
+def test_killed_writers(tmp_path: Path, writers: int, count: int) -> None:
     """20 kills: what is read back is a prefix, holds all that was acknowledged, and no temporary file is taken for a batch."""
-    kills(tmp_path, writers, 10)
+    kills(tmp_path, writers, count)
 
 
 @pytest.mark.slow

@@ -208,7 +208,7 @@ def _epoch(listing: object) -> int:
     return listing.epoch
 
 
-def prune(job: str) -> Process[bool]:
+def prune(job: str, defects: Defects = NO_DEFECTS) -> Process[bool]:
     """Replace a settled record by its tombstone; may be begun again after it was cut off anywhere (§8.3 of the design).
 
     Returns:
@@ -217,10 +217,10 @@ def prune(job: str) -> Process[bool]:
     Raises:
         RecordCorrupt: If the record cannot be trusted.
     """
-    store = FileStore(job)
+    store = FileStore(job, defects)
     reply = yield from store.read(0)
     if isinstance(reply, Batches):
-        buried = yield from _bury(store, job, reply)
+        buried = yield from _bury(store, job, reply, defects)
         if not buried:
             return False
     elif not isinstance(reply, Tombstoned):
@@ -242,9 +242,9 @@ def prune(job: str) -> Process[bool]:
     return isinstance(done, FsDone)
 
 
-def _bury(store: FileStore, job: str, record: Batches) -> Process[bool]:
+def _bury(store: FileStore, job: str, record: Batches, defects: Defects) -> Process[bool]:
     """Write the tombstone of a settled record."""
-    state = fold(record.batches)
+    state = fold(record.batches, defects)
     if not state.settled:
         return False
     assert state.outcome is not None
