@@ -150,7 +150,7 @@ def test_b3_without_the_look_at_the_clock() -> None:
 
 
 def test_b3_a_requeue_cut_off_between_its_steps() -> None:
-    """A scheduler that crashes after step 1 or 2 leaves the bit set; step 2 is done or not."""
+    """A scheduler that crashes after step 1 or 2 leaves the bit set; step 2 is done or not. The state changes last (O6)."""
     first = Scene(**RUNNING)
     first.adapter.land(REQUEUE, NOW, steps=1)
     assert first.changed() == {"bit": True}

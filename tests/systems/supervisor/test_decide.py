@@ -164,7 +164,7 @@ def test_new_objects_are_recorded() -> None:
 
 
 def test_evidence_counts_at_its_own_version_only() -> None:
-    """R6: evidence of an earlier version is no evidence; nor is evidence older than POLL."""
+    """R6: evidence of an earlier version is no evidence; nor is evidence older than POLL. What the knob does is O5."""
     gone = view(**ENDED)
     assert kinds(decide(P1, gone)) == ["submission_ended"]
     assert decide(P1, gone, behind=1) == Send(seam.Find(version=version(P1)))

@@ -109,7 +109,7 @@ NO_LAUNCH, MISSING = _asked("launch_exhausted", "1"), _asked("object_missing", O
     ],
 )
 def test_answers(history: History, question: Event, given: ev.Answer, more: tuple[Event, ...]) -> None:
-    """An answer closes its question and carries what follows from it, in one batch."""
+    """An answer closes its question and carries what follows from it, in one batch; `moot` only closes it (O4)."""
     assert isinstance(question, ev.EscalationRaised)
     answered = ev.EscalationAnswered(id=question.id, answer=given, at=AT)
     assert operator.answer(state(*history, question), question.id, given, AT) == (answered, *more)

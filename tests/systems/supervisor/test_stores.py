@@ -267,7 +267,7 @@ def test_tampering_is_refused(tamper: Callable[[Files], None], file: str, rule: 
 
 
 def test_a_changed_last_batch_is_refused_by_who_read_it() -> None:
-    """The last batch has no successor: whoever read it notices that it changed, or that it is gone."""
+    """O2: the last batch has no successor: whoever read it notices that it changed, or that it is gone."""
     files = Files(filled=5)
     old = files.store()
     files.read(store=old)
@@ -288,7 +288,7 @@ def test_without_the_chain_check_tampering_passes() -> None:
 
 
 def test_another_jobs_directory_is_refused() -> None:
-    """A directory that holds another job's record, or its tombstone, is one clear error; no byte is changed."""
+    """O1: a directory that holds another job's record, or its tombstone, is one clear error; no byte is changed."""
     files = Files(filled=3)
     before = files.files()
     other = files.store("other")
@@ -313,7 +313,7 @@ def settle(files: Files) -> None:
 
 
 def test_a_temporary_file_is_no_record() -> None:
-    """Files of unfinished commits, and anything else, are not taken for batches."""
+    """O3: files of unfinished commits, and anything else, are not taken for batches."""
     files = Files(filled=3)
     expected = files.read()
     for name in ("t-sup0.0-9", "r00004", "r4", "r0000040", "rx", "notes"):
