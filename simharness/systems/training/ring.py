@@ -166,6 +166,8 @@ class RingWorker(Worker):
     def _carry_over(self, base: bytes, out: list[Effect]) -> bool:
         """Take the state of this step into the view's generation, if it is here, live or on disk."""
         live = self.replica.state
+        if live.generation == self.generation and live.step > self.step:
+            return False  # within a generation nobody goes back: such a hub has forgotten what it committed
         for state in (live, self._saved, self._job.start):
             if state is not None and state.step == self.step and state.digests().whole == base:
                 if state is not live or state.generation != self.generation:
@@ -180,9 +182,9 @@ class RingWorker(Worker):
     def _fetch(self, _: Any, now_ns: int, out: list[Effect]) -> None:
         """Ask the donor for the state; tell the hub when it does not answer."""
         self._wait(now_ns)
-        donor = self._job.name(self._donor)
-        out.append(Send(donor, StateRequest(self._head())))
-        self._complain(self._donor, out)
+        if self._donor != self.index:  # a hub that has forgotten commits may name whoever is past them
+            out.append(Send(self._job.name(self._donor), StateRequest(self._head())))
+            self._complain(self._donor, out)
 
     def _take_state(self, message: Any, now_ns: int, out: list[Effect]) -> None:
         state: State = message
