@@ -115,25 +115,24 @@ class RingHub(Hub):
 
     def _can_open(self, candidates: Sequence[int], now_ns: int, out: list[Effect]) -> bool:
         """Find a donor, or after a while roll back to the newest state that there is (design, section 10)."""
-        donor = self._find_donor(candidates)
-        if donor is None:
+        holders = self._holders(candidates)
+        if TrainingDefect.EAGER_ROLLBACK in self._defects and len(holders) < len(candidates):  # see `_roll_back`
+            holders = []
+        if not holders:
             if self.phase is not HubPhase.RECOVER:
                 self._recover_ns = now_ns
                 self._put_out = {}  # a state is worth more than a quiet ring
                 return False
             if not over(now_ns, self._recover_ns, self._config.recover_wait_ns) or not self._roll_back(candidates, out):
                 return False
-            donor = self._find_donor(candidates)
-        assert donor is not None, "whoever offered the state of a rollback has it"
-        self._donor = donor
+            holders = self._holders(candidates)
+        assert holders, "whoever offered the state of a rollback has it"
+        self._donor = holders[0]
         return True
 
-    def _find_donor(self, candidates: Sequence[int]) -> int | None:
-        """Return the lowest candidate that has the state of the step, or can reach it by the commit that it prepared."""
-        holders = [worker for worker in candidates if self._holds(worker)]
-        if TrainingDefect.EAGER_ROLLBACK in self._defects and len(holders) < len(candidates):  # see `_roll_back`
-            return None
-        return holders[0] if holders else None
+    def _holders(self, candidates: Sequence[int]) -> list[int]:
+        """Return who has the state of the step, or can reach it by the commit that it prepared."""
+        return [worker for worker in candidates if self._holds(worker)]
 
     def _holds(self, worker: int) -> bool:
         heard, fresh, last = self._heard[worker], self.journal.fresh, self.journal.last
