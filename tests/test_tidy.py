@@ -4,7 +4,8 @@ import pytest
 
 from tests.tidy.check import HERE, Table, findings, load_exemptions, load_table, package_files, room_of
 from tests.tidy.rules import RULES
-from tests.tidy.source import Finding
+from tests.tidy.sets import declarations
+from tests.tidy.source import Finding, Source
 
 MARK = "# <- flagged"
 TABLE = load_table()
@@ -83,6 +84,12 @@ def test_a_set_field_of_another_module_is_known() -> None:
     assert [(finding.file, finding.line) for finding in findings(both, rule)] == [("simharness/engine/b.py", 2)]
     disagreeing = {**both, "simharness/core/c.py": "class Report:\n    defects: tuple[str, ...]\n"}
     assert findings(disagreeing, rule) == []
+
+
+def test_the_strings_of_a_literal_are_values_not_annotations() -> None:
+    """Neither a word of the language nor the name of a set makes a field one."""
+    source = Source("a.py", 'from typing import Literal\n\noutcome: Literal["pass", "fail"]\nkind: Literal["set"]\n')
+    assert dict(declarations(source)) == {"outcome": None, "kind": None}
 
 
 def test_the_table_names_every_rule_and_only_known_rooms() -> None:

@@ -150,6 +150,8 @@ def annotated_kind(node: ast.expr) -> Kind | None:
         case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), slice=inner):
             if name in _SET_NAMES:
                 return "set"
+            if name == "Literal":
+                return None  # its strings are values, not annotations
             first, *rest = inner.elts if isinstance(inner, ast.Tuple) else [inner]
             if name in _WRAPPERS:
                 return annotated_kind(first)
