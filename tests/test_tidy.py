@@ -88,7 +88,7 @@ def test_a_set_field_of_another_module_is_known() -> None:
 
 def test_the_strings_of_a_literal_are_values_not_annotations() -> None:
     """Neither a word of the language nor the name of a set makes a field one."""
-    source = Source("a.py", 'from typing import Literal\n\noutcome: Literal["pass", "fail"]\nkind: Literal["set"]\n')
+    source = Source("a.py", 'class Row:\n    outcome: Literal["pass", "fail"]\n    kind: Literal["set"]\n')
     assert dict(declarations(source)) == {"outcome": None, "kind": None}
 
 
