@@ -22,7 +22,7 @@ class Disturbances(Population):
         """Return the supervisors that have a process now."""
         return [pid for pid, seat in self.seats.items() if seat.supervises and seat.body is not None]
 
-    def crash(self, pid: str) -> bool:
+    def crash(self, pid: str, counter: str = "crash") -> bool:
         """Kill a process: what it had sent may still take effect, what it was about to store does not happen."""
         seat = self.seats.get(pid)
         if seat is None or seat.body is None:
@@ -35,7 +35,7 @@ class Disturbances(Population):
             and self.draws.ppm(_HALF_PPM, f"crash_effect/{address}")
         ):
             self.truth.call(call, "ok", address)
-        self.seen.add("crash")
+        self.seen.update(("crash", counter))
         if seat.watch.batch is not None:
             self.seen.add("crash_mid_commit")
         self.lock.release(seat.name)
@@ -72,7 +72,8 @@ class Disturbances(Population):
         if seat is None or seat.body is None or not self.lock.owns(seat.name):
             return False
         self.lock.release(seat.name)
-        self.seen.add("revoke")
+        if not self.lock.owns(seat.name):
+            self.seen.add("revoke")
         return True
 
     def cut(self, which: str) -> bool:
@@ -82,10 +83,11 @@ class Disturbances(Population):
             if self.profile.store == "memory":
                 return False
             self.lock.clear()
-            self.seen.add("machine_crash")
         epoch, before = disk.epoch, steps_of(disk.listing().files)
         lost = disk.cut(lambda name: self.draws.below(PPM, f"cut/{which}/{epoch}/{name}"))
         if which == "record":
+            if disk.epoch != epoch:
+                self.seen.add("machine_crash")
             if lost:
                 self.seen.add("machine_cut_lost_unsynced")
             if not (self.ledger.tampered or self.tombstone()):

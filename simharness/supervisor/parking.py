@@ -76,11 +76,10 @@ class Parking:
                 and "crash_at_call_commit" in kinds
                 and draws.ppm(CALL_COMMIT_PPM, f"call_commit/{address}")
             ):
-                self._world.seen.add("crash_at_call_commit")
                 if draws.below(_HALF, f"call_commit_after/{address}"):
                     seat.crash_after = True
                 else:
-                    self._world.crash(seat.pid)
+                    self._world.crash(seat.pid, "crash_at_call_commit")
 
     def _maybe_freeze(
         self, seat: "Seat", kind: str, ppm: int, span: tuple[int, int], *, counter: str | None = None

@@ -152,12 +152,11 @@ class Truth:
         elif mode == "crash":
             self._crash_in(call)
         else:
-            if mode == "reply_lost":
-                self._land(call)
+            reply = self._land(call) if mode == "reply_lost" else None
             if isinstance(call, seam.Find):
                 self._seen.add("find_failed")
             elif isinstance(call, seam.Start):
-                self._seen.add(f"start_{mode}")
+                self._seen.add("start_dropped" if reply is None else "start_reply_lost")
         return seam.Unknown()
 
     def _crash_in(self, call: seam.BackendCall) -> None:

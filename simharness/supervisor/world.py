@@ -239,8 +239,7 @@ class World(Disturbances):
                 seat.sleep_until(self.now + delay_ns)
                 return pid, describe(call), "late reply"
             if seat.crash_after and isinstance(call, _TAKES_EFFECT):
-                seat.call = None
-                self.crash(pid)
+                self.crash(pid, "crash_at_call_commit")
                 return pid, describe(call), "crash"
         if type(call) is seam.Find and type(reply) is seam.Found:
             self.checks.found(seat.name, [view.obj for view in reply.views])
