@@ -12,6 +12,7 @@ from traceback import extract_tb
 from typing import Any, Final, NoReturn
 
 from simharness.cli.streams import complain, guarded
+from simharness.cli.training_options import add_training
 from simharness.core.errors import EngineAbort, InputError, RefusedError
 from simharness.core.foreign import blame
 
@@ -202,6 +203,7 @@ def _add_forms(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
     """Add the commands of one system, and those that set a run beside another or write it in another form."""
     _add_calibrate(command)
     _add_supervisor(command)
+    add_training(command)
 
     export = command("export", "write a bundle in the layout of production's collector")
     export.add_argument("bundle", metavar="BUNDLE", help="bundle directory")

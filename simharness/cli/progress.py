@@ -44,3 +44,9 @@ def _finish_with_bar(engine: Engine, reached: int, step: int, end_ns: int) -> Te
             progress.update(task, completed=reached, virtual=shown)
             reached += step
         return engine.finish(end_ns)
+
+
+def tell(text: str) -> None:
+    """Say on a terminal what is going on, in one line that the next one replaces; nothing ends it."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)

@@ -27,11 +27,11 @@ COMMAND: Final = "simharness training crosscheck --out tests/training/data/ddp.j
 _SEED: Final = 21
 _FEATURES: Final = 5
 _RATE: Final = (1, 16)
-_FIRST: Final = (tuple(range(8)), tuple(range(8, 11)))
+FIRST: Final = (tuple(range(8)), tuple(range(8, 11)))
 _SECOND: Final = (tuple(range(11, 16)), ())
 _SAMPLES: Final = 16
-_FINE: Final = 128
-"""Bits behind the point: bounds are rounded up to whole units, which must be small beside them."""
+FINE: Final = 128
+"""Bits behind the point: bounds are rounded up to whole units, which must be small beside them. The weights alone have 16."""
 
 _U: Final = Fraction(1, 1 << 53)
 _ROUNDINGS: Final = 4
@@ -83,13 +83,13 @@ def inputs() -> Inputs:
     """Return what both sides compute on."""
     problem = _problem()
     features, targets = float(1 << FEATURE_BITS), float(1 << TARGET_BITS)
-    joined = (_FIRST, _SECOND)
+    joined = (FIRST, _SECOND)
     return Inputs(
         rows=tuple([hexed([value / features for value in row]) for row in problem.rows]),
         targets=hexed([value / targets for value in problem.targets]),
         weights=hexed([value / targets for value in problem.start]),
         learning_rate=hexed([_RATE[0] / _RATE[1]]),
-        batches={case: joined if case.startswith("join") else (_FIRST,) for case in CASES},
+        batches={case: joined if case.startswith("join") else (FIRST,) for case in CASES},
     )
 
 
@@ -123,8 +123,8 @@ def _check(
     weighting: Weighting,
 ) -> Check:
     theirs, ours = numbers(ranks[0].gradient), numbers(_ours(weights, batches, weighting).hex())
-    exact, tolerance = _exact(case, weights, batches)
-    right, _ = _exact("sum", weights, batches)
+    exact, tolerance = exact_of(case, weights, batches)
+    right, _ = exact_of("sum", weights, batches)
     sides = [[Fraction(value) for value in side] for side in (theirs, ours)]
     return Check(
         case=case,
@@ -138,11 +138,13 @@ def _check(
     )
 
 
-def _exact(case: str, weights: str, batches: Sequence[Sequence[int]]) -> tuple[list[Fraction], list[Fraction]]:
-    """Return the gradient that a case must give, and the tolerance of each coordinate."""
+def exact_of(
+    case: str, weights: str, batches: Sequence[Sequence[int]], *, fine: int = FINE
+) -> tuple[list[Fraction], list[Fraction]]:
+    """Return the gradient that a case must give, and each coordinate's tolerance, rounded up to units of 2**-`fine` at most."""
     if case == "sum":
-        return _mean_of(weights, batches)
-    means = [_mean_of(weights, (batch,)) for batch in batches if batch]
+        return _mean_of(weights, batches, fine)
+    means = [_mean_of(weights, (batch,), fine) for batch in batches if batch]
     divisor = WORLD if case == "join_initial" else len(means)
     exact = [sum(column, Fraction()) / divisor for column in zip(*(mean for mean, _ in means), strict=True)]
     sums = [sum(map(abs, column), Fraction()) for column in zip(*(mean for mean, _ in means), strict=True)]
@@ -150,12 +152,12 @@ def _exact(case: str, weights: str, batches: Sequence[Sequence[int]]) -> tuple[l
     return exact, [bound + _ROUNDINGS * _U * size for bound, size in zip(errors, sums, strict=True)]
 
 
-def _mean_of(weights: str, batches: Sequence[Sequence[int]]) -> tuple[list[Fraction], list[Fraction]]:
+def _mean_of(weights: str, batches: Sequence[Sequence[int]], fine: int) -> tuple[list[Fraction], list[Fraction]]:
     """Return the exact mean gradient of the union, and the tolerance of 12.5. Without momentum v' is the gradient."""
     start = decode(weights)
     assert start is not None, "our own inputs, or what a run of PyTorch gave"
     still = Vector((0,) * len(start.values), 0)
-    reference = Oracle(_problem()).reference(State(start, still), [batch for batch in batches if batch], fine=_FINE)
+    reference = Oracle(_problem()).reference(State(start, still), [batch for batch in batches if batch], fine)
     unit = reference.multiple << reference.bits
     exact = [Fraction(value, unit) for value in reference.momentum]
     bounds = [Fraction(value, unit) for value in reference.momentum_tolerance]

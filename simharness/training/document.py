@@ -90,7 +90,9 @@ class Run(Form, frozen=True, kw_only=True):
     marks: tuple[Mark, ...]
     windows: tuple[Window, ...]
     counters: dict[str, int]
-    """What was seen, by name: `TrainReject:old_view`, `TrainView`, `orphans` and so on."""
+    """What was seen, by name: `TrainReject:old_view`, `TrainView`, `orphan` and so on."""
+    last_weights: str
+    """Digest of the weights that were applied last."""
     broken: Break | None = None
 
     @property
@@ -213,15 +215,13 @@ class Finding(Form, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A defect of the code, of the tests or of the analysis, that this project met."""
 
     title: str
-    about: Literal["protocol", "checker", "suite", "analysis", "cost model", "code"]
+    about: Literal["protocol", "checker", "suite", "analysis", "cost_model", "code"]
     found: str
     effect: str
     fix: str
     reproduce: str
-    """Command line that shows the effect with `defect` switched on."""
+    """Command line that shows the effect: exit code 1 while it does. With `--without` it must be gone, exit code 0."""
     test: str
-    defect: str
-    """What is switched on to see the effect again."""
     confidently_wrong: bool = False
     wrong_conclusion: str = ""
 

@@ -1,5 +1,6 @@
 """Runs scenarios for a report: each file once, in memory, twins `X` and `X_ps` beside each other (training design, 16)."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple
@@ -79,9 +80,22 @@ def run_file(file: File, kinds: KindRegistry, settings: Mapping[str, Any] | None
         steps=found.steps,
         marks=found.marks,
         windows=found.windows,
-        counters=found.counters,
+        counters=found.counters | _accounted(verdicts),
+        last_weights=found.last_weights,
         broken=_first_break(verdicts, played.ordered.events),
     )
+
+
+_ACCOUNTS: Final = re.compile(r"(?P<undone>\d+) undone, .* (?P<orphans>\d+) orphans in ")
+
+
+def _accounted(verdicts: Sequence[Verdict]) -> dict[str, int]:
+    """Return what the accounting of samples found, which only its own words tell."""
+    for verdict in verdicts:
+        if verdict.kind == "train_sample_accounting" and (found := _ACCOUNTS.search(verdict.note or "")):
+            counts = {"orphan": int(found["orphans"]), "sample undone": int(found["undone"])}
+            return {name: count for name, count in counts.items() if count}
+    return {}
 
 
 def _judged(verdict: Verdict) -> Judged:
@@ -148,7 +162,7 @@ def run_pairs(files: Mapping[str, File], kinds: KindRegistry, *, told: Callable[
     """Run every schedule under both strategies, each file once. `told` is called with the name of what runs next."""
     done: dict[str, Run] = {}
     pairs = []
-    for name, *both in pair_names({name: file.text for name, file in files.items()}):
+    for name, *both in sorted(pair_names({name: file.text for name, file in files.items()})):
         for each in both:
             if each not in done:
                 told(each)

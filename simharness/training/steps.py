@@ -1,7 +1,6 @@
 """A run's records as a table of steps, with what happened between them and the faults on the same axis."""
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -12,14 +11,14 @@ from simharness.assertions.setting import from_scenario
 from simharness.assertions.training_oracle.problem import problem_of
 from simharness.contracts.assertions import TrainUpdateMatchesReference
 from simharness.contracts.mutations import Mutation, as_table, kind_of
-from simharness.contracts.records import EventRecord, Record
+from simharness.contracts.records import Record, SnapshotRecord
 from simharness.contracts.scenario import Scenario
 from simharness.core.errors import InputError
 from simharness.training.document import Mark, Step, Window
 from simharness.training.losses import Losses
+from simharness.training.sights import Line, counters
 
 _PPM: Final = 1_000_000
-_REASONED: Final = ("TrainReject", "TrainEvict", "TrainPause")
 _MARKED: Final = {"TrainRollback": "rollback", "TrainPause": "pause", "TrainEvict": "evict"}
 _ENDED_BY: Final = {"partition": "heal", "peer_kill": "peer_resurrect"}
 
@@ -31,6 +30,7 @@ class Seen(NamedTuple):
     marks: tuple[Mark, ...]
     windows: tuple[Window, ...]
     counters: dict[str, int]
+    last_weights: str
 
 
 def seen(scenario: Scenario, records: Sequence[Record]) -> Seen:
@@ -42,15 +42,21 @@ def seen(scenario: Scenario, records: Sequence[Record]) -> Seen:
     facts = from_scenario(scenario).training
     if facts is None or not facts.checked:
         raise InputError(file=scenario.name, field="peers", rule="is no training job of a model with a reference")
-    events = [record for record in records if isinstance(record, EventRecord)]
+    events = [record for record in records if not isinstance(record, SnapshotRecord)]
     losses = Losses(problem_of(facts.config | {"samples": facts.samples}, facts.seed))
     steps = _steps(scenario, events, losses)
     marks = sorted([*_marks(events), *_epoch_ends(steps)], key=lambda mark: (mark.at_ns, mark.step, mark.kind))
     windows = tuple([_placed(window, steps) for window in _windows(scenario)])
-    return Seen(steps, tuple(marks), windows, dict(sorted(_counters(events).items())))
+    return Seen(steps, tuple(marks), windows, counters(events, len(facts.workers)), _last(events))
 
 
-def _steps(scenario: Scenario, events: Iterable[EventRecord], losses: Losses) -> tuple[Step, ...]:
+def _last(events: Iterable[Line]) -> str:
+    """Return the digest of the weights that were applied last."""
+    posts = [record.event["post"][0] for record in events if record.event["kind"] == "TrainApply"]
+    return str(posts[-1]) if posts else ""
+
+
+def _steps(scenario: Scenario, events: Iterable[Line], losses: Losses) -> tuple[Step, ...]:
     fold = TrainUpdateMatchesReferenceFold(TrainUpdateMatchesReference(), from_scenario(scenario), Board(), 0)
     handlers = fold.handlers()
     made: dict[tuple[int, int], bytes] = {}
@@ -79,7 +85,7 @@ def _step(judged: JudgedStep, loss: float) -> Step:
     )
 
 
-def _marks(events: Iterable[EventRecord]) -> list[Mark]:
+def _marks(events: Iterable[Line]) -> list[Mark]:
     """Return views after the first, steps that were begun anew, rollbacks, pauses and evictions."""
     marks: list[Mark] = []
     begun: dict[tuple[int, int], int] = {}
@@ -116,21 +122,6 @@ def _epoch_ends(steps: Sequence[Step]) -> list[Mark]:
         for last, following in pairwise(steps)
         if following.generation == last.generation and following.epoch > last.epoch
     ]
-
-
-def _counters(events: Iterable[EventRecord]) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for record in events:
-        event = record.event
-        kind = str(event["kind"])
-        if kind.startswith("Train"):
-            found[f"{kind}:{event['why']}" if kind in _REASONED else kind] += 1
-            if kind == "TrainView":
-                found[f"TrainView:{event['reason']}"] += 1
-                found["TrainView:one member"] += len(event["members"]) == 1
-        if kind == "TrainCommit":
-            found["empty contribution"] += sum(each[3] == 0 for each in event["contributions"])
-    return +found
 
 
 class _Fault(NamedTuple):

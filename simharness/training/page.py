@@ -1,0 +1,339 @@
+"""The report as one HTML page that needs nothing but itself. The same report gives the same bytes."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Final
+
+from simharness.pages import document as pages
+from simharness.pages import plotting
+from simharness.pages.document import chip
+from simharness.training import charts
+from simharness.training.benchmarks_page import benchmarks
+from simharness.training.document import STRATEGY_NAMES, Finding, Invisible, Kill, Pair, Report, Run, SweepRow
+from simharness.training.known import KNOWN
+from simharness.training.marking import anchor, section, table
+from simharness.training.runner import INVARIANTS
+from simharness.training.sights import NOT_VIOLATIONS, sightings
+
+TITLE: Final = "Correctness of data-parallel training"
+_NS_A_S: Final = 1_000_000_000
+_STYLE: Final = """
+h3 { font-size: 1rem; } h4 { margin: .4rem 0 .1rem; font-size: .9rem; } a { color: #1d4f8a; }
+code { font-size: .8rem; overflow-wrap: anywhere; }
+nav { display: flex; flex-wrap: wrap; gap: .2rem .9rem; font-size: .9rem; margin: .6rem 0; } section > h2 { margin-bottom: .5rem; }
+article { border-top: 1px solid #e4e7eb; padding-top: .8rem; margin-top: 1rem; }
+.broke { color: #8c1c1c; font-weight: 600; margin: .2rem 0; } .wrong { border-left: 4px solid #c53030; padding-left: .8rem; }
+table.plain { min-width: 0; width: auto; } table.plain td, table.plain th { padding-right: 1.1rem; }
+td.n, th.n { text-align: right; }
+.tag { display: inline-block; border: 1px solid #9aa5b1; border-radius: 4px; padding: 0 .4rem; font-size: .75rem; color: #3e4c59; }
+.key span { margin-right: .3rem; } .key span + span { margin-right: 1rem; } .key { line-height: 1.8; }
+ul { padding-left: 1.2rem; } ol { padding-left: 1.6rem; } li { margin: .25rem 0; } .charts > div { min-width: 0; }
+"""
+_CLAIM: Final = (
+    (
+        "Workers train one model on shards of their own and agree on every step, by ring all-reduce or through a parameter "
+        "server, while "
+        "they are killed, slowed, paused and cut off on a schedule. Six invariants are judged on every step, so this page can "
+        "say when "
+        "something broke, and not merely that the last weights look plausible."
+    ),
+    (
+        "With a loss that is a mean, N workers on the parts of a batch compute what one process computes on the whole of it. So "
+        "every "
+        "update that is applied is compared with what one process would have made of the union of the contributing batches. "
+        "That is "
+        "computed anew by a route that shares no arithmetic and no module with production: exact integers, one sample at a "
+        "time, from the "
+        "recorded weights before the step. The tolerance is derived from how float64 rounds, not chosen."
+    ),
+    (
+        "The weighting by samples is the whole of it. A mean of the workers' means, unweighted, is right as long as all batches "
+        "have one "
+        "size, which ends as soon as a worker dies or an epoch ends on a short batch. A loss curve does not show it: the "
+        "figures below set "
+        "both beside each other."
+    ),
+)
+_INVARIANT_WORDS: Final = (
+    "Each update is the one that a single process would have made of the union of the contributing batches.",
+    "All replicas of one generation and step are equal, byte for byte.",
+    "In each epoch every sample of whoever is there contributes exactly once.",
+    "Steps follow each other one by one, are applied once, and only what was committed; nothing is rolled back without need.",
+    "A contribution weighs as many samples as it holds; the weights of a step add up to one.",
+    "What is in a step was computed for it, by a member of the view, and had reached the hub.",
+)
+_LIMITS: Final = (
+    (
+        "A step discriminates if the unweighted mean would have been more than a thousand tolerances off. Where no step of a "
+        "run does, "
+        "the first invariant is Inconclusive: with equal batches a wrong weighting is the right one."
+    ),
+    "The hub is one process. Its crash is part of the schedules; its permanent loss ends a run.",
+)
+
+
+def page(report: Report) -> str:
+    """Return the page.
+
+    Raises:
+        InputError: If plotly is not installed.
+    """
+    plotting.require_plotly()
+    parts = [
+        ("claim", "What is claimed, and how it is judged", _claim(report)),
+        ("invariants", "The six invariants", _invariants(report)),
+        ("not-violations", "Deliberately not violations", _not_violations(report)),
+        ("scenarios", "Fault scenarios", _scenarios(report)),
+        ("sweep", "Randomized sweep", _sweep(report.sweep)),
+        ("kills", "Which defect is found by what", _kills(report.kills)),
+        ("benchmarks", "Benchmarks", "" if report.bench is None else benchmarks(report.bench)),
+        ("findings", "Findings", _findings(report.findings)),
+    ]
+    shown = [(name, title, body) for name, title, body in parts if body]
+    links = "".join(f'<a href="#{name}">{escape(title)}</a>' for name, title, _ in shown)
+    body = "".join(section(name, title, text) for name, title, text in shown)
+    words = f"simharness {report.version}{', quick' if report.quick else ''}; byte for byte the same from the same report.json"
+    head = f'<p>{chip(_worst(report.runs))} <span class="quiet">{escape(words)}</span></p><nav>{links}</nav>\n'
+    return pages.page(TITLE, head + body, script=plotting.plotly_script(), style=_STYLE)
+
+
+def _worst(runs: Iterable[Run]) -> str:
+    outcomes = [run.outcome for run in runs]
+    return next(word for word in ("Fail", "Inconclusive", "Pass") if word in outcomes or word == "Pass")
+
+
+def _claim(report: Report) -> str:
+    text = "".join(f"<p>{escape(words)}</p>" for words in (*_CLAIM, *_LIMITS))
+    return text + _invisible(report.invisible)
+
+
+def _invisible(found: Sequence[Invisible]) -> str:
+    """Return a figure a model: the two losses, and the step at which invariant 1 says so."""
+    drawn = []
+    for each in found:
+        broken = each.wrong.broken
+        said = "invariant 1 stays silent" if broken is None else f"invariant 1 fails at step {broken.step}"
+        words = (
+            f"{said}; the losses differ by at most {100 * each.largest_difference:.1f} % of the right one, at step "
+            f"{each.at_step} of {len(each.clean.steps)}"
+        )
+        title = f"{each.model}: the clean run, and the unweighted mean under the same schedule"
+        note = "" if broken is None else f' <span class="quiet">{escape(broken.note)}</span>'
+        drawn.append(
+            f"<div><h3>{escape(title)}</h3><p>{escape(words)}.{note}</p>"
+            f"{charts.invisible_figure(each, f'invisible-{each.model}')}</div>"
+        )
+    return f'<div class="charts">{"".join(drawn)}</div>' if drawn else ""
+
+
+def _invariants(report: Report) -> str:
+    rows = []
+    for number, (kind, words) in enumerate(zip(INVARIANTS, _INVARIANT_WORDS, strict=True), 1):
+        outcomes = [judged.outcome for run in report.runs for judged in run.verdicts if judged.kind == kind]
+        counts = [str(outcomes.count(word)) for word in ("Pass", "Fail", "Inconclusive")]
+        rows.append((str(number), words, kind, *counts))
+    steps = [step for run in report.runs for step in run.steps]
+    seen = (
+        f"{len(report.runs)} runs, {len(steps)} committed steps judged, "
+        f"{sum(step.discriminates for step in steps)} of them discriminating"
+    )
+    if steps:
+        seen += f"; the worst deviation is {max(step.ratio for step in steps):.3g} of the tolerance"
+    head = ("", "invariant", "kind of assertion", "Pass", "Fail", "Inconclusive")
+    return f"<p>{escape(seen)}.</p>{table(head, rows, numbers=(3, 4, 5), code=(2,))}"
+
+
+def _not_violations(report: Report) -> str:
+    pairs = {pair.name: pair for pair in report.pairs}
+    items = []
+    for sight in NOT_VIOLATIONS:
+        seen = sightings(sight, pairs)
+        link = f"<code>{escape(sight.scenario)}</code>: not part of this report"
+        if seen is not None:
+            times = "once" if seen == 1 else f"{seen} times"
+            link = f'<a href="#{anchor(sight.scenario)}">{escape(sight.scenario)}</a>, seen {times}'
+        items.append(f'<li>{escape(sight.says)} <span class="quiet">{link}</span></li>')
+    return f"<p>All of this happens in the runs below, and no invariant objects.</p><ol>{''.join(items)}</ol>"
+
+
+def _scenarios(report: Report) -> str:
+    key = "".join(
+        f'<span style="color:{colour}">{charts.SIGNS[symbol]}</span><span>{escape(words)}</span>'
+        for words, symbol, colour, _ in charts.MARKS.values()
+    )
+    intro = (
+        "<p>Each schedule runs under both strategies. Above the loss over all samples, below the effective batch: a death "
+        "shows in "
+        "both. The sawtooth is real: an epoch ends on a short batch, and it is this unevenness that gives the first invariant "
+        "something to see. Faults are shaded; below the batches stand:</p>"
+        f'<p class="key quiet">{key}</p>'
+    )
+    return intro + _overview(report) + "".join(_pair(pair) for pair in report.pairs)
+
+
+def _overview(report: Report) -> str:
+    rows = []
+    for pair in report.pairs:
+        for run in pair.runs:
+            marks = " ".join(_mark(run, kind) for kind in INVARIANTS)
+            rolled = run.counters.get("TrainRollback", 0)
+            link = f'<a href="#{anchor(pair.name)}">{escape(pair.name)}</a>'
+            rows.append((link, escape(run.strategy), marks, str(len(run.steps)), str(run.discriminating), str(rolled)))
+    head = ("schedule", "strategy", "invariants 1 to 6", "steps", "discriminating", "rollbacks")
+    return table(head, rows, numbers=(3, 4, 5), raw=True)
+
+
+def _mark(run: Run, kind: str) -> str:
+    outcome = next((judged.outcome for judged in run.verdicts if judged.kind == kind), "none")
+    sign = {"Pass": "&#10003;", "Fail": "&#10007;", "Inconclusive": "?", "none": "&ndash;"}[outcome]
+    return f'<span class="chip {outcome.lower()}" title="{escape(kind)}: {outcome}">{sign}</span>'
+
+
+def _pair(pair: Pair) -> str:
+    sides = "".join(_side(pair, run) for run in pair.runs)
+    return (
+        f'<article id="{anchor(pair.name)}"><h3>{escape(pair.name)}</h3><p>{escape(pair.ps.reproduces)}</p>'
+        f'<div class="charts">{sides}</div></article>\n'
+    )
+
+
+def _side(pair: Pair, run: Run) -> str:
+    div_id = f"run-{pair.name}-{run.strategy}"
+    broken, told = run.broken, ""
+    if broken is not None:
+        words = f"Broke at step {broken.step}, {broken.at_ns / _NS_A_S:.6f} s virtual, at {broken.worker}: {broken.invariant}"
+        told = (
+            f'<p class="broke">{escape(words)}</p>'
+            f'<p class="quiet" id="{div_id}-evidence">{escape(broken.note)} ({escape(broken.reference)})</p>'
+        )
+    defects = f"; defects switched on: {', '.join(run.defects)}" if run.defects else ""
+    facts = f"{run.workers} workers, {run.model}, seed {run.seed}{defects}"
+    return (
+        f"<div><h4>{escape(STRATEGY_NAMES[run.strategy])} {chip(run.outcome)}</h4>"
+        f'<p class="quiet">{escape(facts)}</p>{told}{charts.run_figure(pair, run, div_id)}{_details(run)}</div>'
+    )
+
+
+def _details(run: Run) -> str:
+    """Return verdicts, faults and steps as tables, for whoever reads without scripts."""
+    verdicts = [(judged.kind, judged.outcome, judged.note) for judged in run.verdicts]
+    faults = [(window.text, f"{_s(window.from_ns)} to {_s(window.until_ns)}") for window in run.windows]
+    steps = [
+        (
+            str(step.step),
+            _s(step.at_ns),
+            f"{step.generation}.{step.view}",
+            str(step.epoch),
+            f"{step.batch} = {'+'.join(map(str, step.counts))}",
+            f"{step.ratio:.3g}",
+            "yes" if step.discriminates else "",
+            f"{step.loss:.4g}",
+        )
+        for step in run.steps
+    ]
+    head = ("step", "virtual time", "view", "epoch", "effective batch", "of the tolerance", "discriminates", "loss")
+    faulty = table(("fault", "when"), faults) if faults else ""
+    return (
+        f"<details><summary>Verdicts{', faults' if faults else ''} and {len(steps)} steps</summary>"
+        f"{table(('assertion', 'verdict', 'what it rests on'), verdicts, code=(0,))}{faulty}"
+        f"{table(head, steps, numbers=(0, 1, 5, 7))}"
+        f'<p class="quiet">{escape(run.file)}, events digest <code>{run.digest}</code></p></details>'
+    )
+
+
+def _s(at_ns: int) -> str:
+    return f"{at_ns / _NS_A_S:.3f} s"
+
+
+def _sweep(rows: Sequence[SweepRow]) -> str:
+    if not rows:
+        return ""
+    some = [row for row in rows if row.workers > 1]
+    discriminating = sum(row.discriminating > 0 for row in some)
+    words = (
+        f"The schedules above probe what somebody thought of. Here each seed draws workers, policy, model, batch sizes and "
+        f"a schedule of "
+        f"faults; every seed replays to the same bytes. {len(rows)} runs, {sum(row.steps for row in rows)} steps, "
+        f"{sum(row.outcome == 'Fail' for row in rows)} violations, {sum(row.rollbacks for row in rows)} rollbacks; "
+        f"{discriminating} of {len(some)} runs with two workers or more discriminate."
+    )
+    figures = "".join(
+        f"<div><h3>{escape(name)}</h3>"
+        f"{charts.sweep_figure([row for row in rows if row.strategy == strategy], f'sweep-{strategy}')}</div>"
+        for strategy, name in STRATEGY_NAMES.items()
+    )
+    lines = [
+        (
+            *(str(row.seed), str(row.workers), row.strategy, row.policy, row.outcome, " ".join(row.failed)),
+            *(str(row.steps), str(row.discriminating), str(row.rollbacks), f"{row.ratio:.3g}", row.replay),
+        )
+        for row in rows
+    ]
+    head = (
+        "seed",
+        "workers",
+        "strategy",
+        "policy",
+        "outcome",
+        "failed",
+        "steps",
+        "discriminating",
+        "rollbacks",
+        "worst",
+        "replay",
+    )
+    return (
+        f'<p>{escape(words)}</p><div class="charts">{figures}</div>'
+        f"<details><summary>Every run, with the line that replays it</summary>{table(head, lines, code=(10,))}</details>"
+    )
+
+
+def _kills(kills: Sequence[Kill]) -> str:
+    if not kills:
+        return ""
+    rows = [
+        (
+            kill.defect,
+            "found" if kill.killed else "exempt" if kill.exempt else "SURVIVED",
+            kill.by or "",
+            str(kill.tries),
+            str(kill.size),
+        )
+        for kill in kills
+    ]
+    words = (
+        f"A check that has never been seen to fail says nothing. Each known way to get it wrong was switched on in turn: "
+        f"{sum(kill.killed for kill in kills)} of {len(kills)} were found."
+    )
+    head = ("defect", "", "by", "tries", "mutations left")
+    return f"<p>{escape(words)}</p>{table(head, rows, numbers=(3, 4), code=(0, 2))}"
+
+
+def _findings(findings: Sequence[Finding]) -> str:
+    if not findings:
+        return ""
+    wrong = sum(finding.confidently_wrong for finding in findings)
+    intro = (
+        f"What was found wrong while this was built, in the code, in its checks and in our own analysis. {wrong} of "
+        f"{len(findings)} "
+        "would have given a confidently wrong result; they come first."
+    )
+    known = table(("met elsewhere", "where", "here"), KNOWN, code=(2,))
+    return (
+        f"<p>{escape(intro)}</p>{''.join(map(_finding, findings))}"
+        f"<h3>Public bugs that this design answers to</h3>{known}"
+    )
+
+
+def _finding(finding: Finding) -> str:
+    rows = [("found", finding.found), ("effect", finding.effect), ("fix", finding.fix)]
+    if finding.confidently_wrong:
+        rows.insert(0, ("would have been concluded", finding.wrong_conclusion))
+    lines = "".join(f"<p><b>{escape(name)}:</b> {escape(words)}</p>" for name, words in rows)
+    mark = ' <span class="chip fail">confidently wrong</span>' if finding.confidently_wrong else ""
+    return (
+        f'<article class="{"wrong" if finding.confidently_wrong else "right"}"><h3>{escape(finding.title)} '
+        f'<span class="chip none">{escape(finding.about.replace("_", " "))}</span>{mark}</h3>{lines}'
+        f'<p class="quiet"><code>{escape(finding.reproduce)}</code> shows it, with <code>--without</code> it is gone; '
+        f"test <code>{escape(finding.test)}</code></p></article>"
+    )

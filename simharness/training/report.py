@@ -1,0 +1,125 @@
+"""The report as data and on a terminal: a line a schedule and strategy, and for a run that failed when it broke."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from simharness.core.errors import InputError
+from simharness.training.bench import check_explained
+from simharness.training.document import Bench, Break, Disagreement, Kill, Pair, Report, Run, SweepRow
+from simharness.training.runner import INVARIANTS
+
+_SIGNS: Final = {"Pass": "+", "Fail": "X", "Inconclusive": "?"}
+_NS_A_S: Final = 1_000_000_000
+
+
+def encode(report: Report) -> bytes:
+    """Return `report.json`.
+
+    Raises:
+        InputError: If two figures disagree by more than 1 % and nothing explains it.
+    """
+    if report.bench is not None:
+        check_explained(report.bench.disagreements)
+    return msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n"
+
+
+def decode(data: bytes, file: str) -> Report:
+    """Read `report.json`.
+
+    Raises:
+        InputError: If it is none, or one that must not be built.
+    """
+    try:
+        report = msgspec.json.decode(data, type=Report)
+    except msgspec.MsgspecError as error:
+        raise InputError(file=file, field="(root)", rule=str(error)) from None
+    if report.bench is not None:
+        check_explained(report.bench.disagreements)
+    return report
+
+
+def marks(run: Run) -> str:
+    """Return the six verdicts as six signs: + Pass, X Fail, ? Inconclusive."""
+    found = {judged.kind: judged.outcome for judged in run.verdicts}
+    return "".join(_SIGNS.get(found.get(kind, ""), "-") for kind in INVARIANTS)
+
+
+def broke(broken: Break) -> str:
+    """Say when a run broke."""
+    return (
+        f"broke at step {broken.step}, {broken.at_ns / _NS_A_S:.6f} s virtual, at {broken.worker}: {broken.invariant} "
+        f"({broken.reference}) {broken.note}"
+    )
+
+
+def run_lines(pairs: Sequence[Pair]) -> list[str]:
+    """Return the table of schedules, each failing run followed by when it broke."""
+    width = max([len(pair.name) for pair in pairs], default=0)
+    lines = [f"{'schedule':{width}}  strategy  1 to 6  steps  discriminating  rollbacks  outcome"]
+    for pair in pairs:
+        for run in pair.runs:
+            rolled = run.counters.get("TrainRollback", 0)
+            lines.append(
+                f"{pair.name:{width}}  {run.strategy:8}  {marks(run)}  {len(run.steps):5}  {run.discriminating:14}  {rolled:9}  "
+                f"{run.outcome}"
+            )
+            if run.broken is not None:
+                lines.append(f"{'':{width}}  {broke(run.broken)}")
+    return lines
+
+
+def sweep_line(rows: Sequence[SweepRow]) -> str:
+    """Return the totals of a sweep."""
+    failing = [row for row in rows if row.outcome in ("Fail", "Abort")]
+    said = f"{len(rows)} runs, {sum(row.steps for row in rows)} steps, {len(failing)} violations"
+    return f"{said}; first: {failing[0].replay}" if failing else said
+
+
+def kill_lines(kills: Sequence[Kill]) -> list[str]:
+    """Return the kill table, one line a defect that survived, and how many did not."""
+    alive = [f"survived     {kill.defect}" for kill in kills if not kill.killed and not kill.exempt]
+    return [*alive, f"killed       {sum(kill.killed for kill in kills)} of {len(kills)}"]
+
+
+def largest(bench: Bench) -> Disagreement | None:
+    """Return the largest disagreement between an assumed and a simulated figure."""
+    some = [each for each in bench.disagreements if each.other_tag == "simulated"]
+    return max(some, key=lambda each: abs(each.relative), default=None)
+
+
+def bench_lines(bench: Bench) -> list[str]:
+    """Return the first disagreement and the largest one."""
+    lines = [
+        f"{each.what}, N = {each.workers}: {each.one_tag} {each.one:.2f}x, {each.other_tag} {each.other:.2f}x"
+        for each in bench.disagreements
+        if each.other_tag == "measured"
+    ]
+    most = largest(bench)
+    if most is not None:
+        lines.append(
+            f"largest disagreement: {most.what}, N = {most.workers}, {most.parameters:,} parameters: {most.one_tag} {most.one:.2f} "
+            f"{most.unit}, {most.other_tag} {most.other:.2f} {most.unit}: {most.explanation}"
+        )
+    return lines
+
+
+def lines(report: Report) -> list[str]:
+    """Return the summary of a report for a terminal."""
+    found = run_lines(report.pairs)
+    for each in report.invisible:
+        when = "never" if each.wrong.broken is None else f"at step {each.wrong.broken.step}"
+        found.append(
+            f"invisible    {each.model}: losses differ by at most {100 * each.largest_difference:.1f} %; invariant 1 fails {when}"
+        )
+    if report.sweep:
+        found.append(f"sweep        {sweep_line(report.sweep)}")
+    if report.kills:
+        found += kill_lines(report.kills)
+    if report.bench is not None:
+        found += [f"benchmark    {line}" for line in bench_lines(report.bench)]
+    if report.findings:
+        wrong = sum(finding.confidently_wrong for finding in report.findings)
+        found.append(f"findings     {len(report.findings)}, {wrong} of them confidently wrong")
+    return found
