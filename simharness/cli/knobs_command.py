@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from simharness.bundle.places import put_file, structured_io
+from simharness.bundle.places import check_writable, put_file, structured_io
 from simharness.cli import show, supervisor_hunts
 from simharness.cli.main import FAILED, PASSED
 from simharness.core.errors import InputError
@@ -22,6 +22,7 @@ _COLUMNS: Final = ("defect", "examples", "mutations", "peers", "fired", "seconds
 
 def run(args: argparse.Namespace) -> int:
     """Hunt every defect, or those named; exit 1 if one survives without an exemption."""
+    check_writable(Path(args.out).joinpath("x.toml"))
     exemptions = _exemptions()
     systems = _systems(args)
     knobs = _chosen(args, systems)

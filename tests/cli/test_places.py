@@ -105,3 +105,14 @@ def test_a_sweep_that_is_interrupted_leaves_no_empty_file(
     assert Path("rows.ndjson").exists()
     said = simharness("sweep", file, "--seeds", "0..2", "--out", "/dev/null")
     assert (said.code, said.err.splitlines()[2]) == (2, "rule: is no regular file")
+
+
+def test_a_place_that_cannot_be_is_found_before_any_work(simharness: Terminal) -> None:
+    """Each command that writes says so at once, and names what its user named, nothing of its own."""
+    file = simharness.write("x.toml", HOLDS)
+    for argv in (("run", file), ("shrink", file), ("knobs",), ("sweep", file, "--seeds", "0..2")):
+        said = simharness(*argv, "--out", f"{file}/out")
+        assert (said.code, said.out) == (2, "")
+        assert "is not a directory" in said.err
+        assert "partial" not in said.err
+    assert [path.name for path in simharness.directory.iterdir()] == [file]
