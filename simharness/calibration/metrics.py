@@ -29,8 +29,11 @@ FAMILIES: Final = (
     ("worker.", "worker exits"),
     ("name.", "name resolution"),
     ("gossip.", "gossip receipts"),
+    ("probe.", "probe round trips"),
+    ("swim.detection", "detection"),
+    ("swim.false_deaths", "detection"),
 )
-"""Prefix of a metric -> its family; the first that fits counts. Thirteen are those of §11.3, gossip receipts come on top."""
+"""Prefix of a metric -> its family; the first that fits counts. Thirteen are those of §11.3, the last three come on top."""
 
 _BURST_NS: Final = NS_PER_S
 Points = tuple[tuple[float, float], ...]
@@ -76,6 +79,9 @@ def extract(capture: Capture, parts: Sequence[Part] | None = None) -> Metrics:
         `swim.probe_ok_at_suspect`: share of Suspect transitions before which the latest completed probes of the pair, one in each
         direction, were acknowledged.
         `name.resolution_s.<name>`: from `register_name` to the first snapshot of another node that has it; absent if none has.
+        `message.count.<kind>`: successful sends. `probe.timed_out.<direct or indirect>`: phases of probes.
+        `swim.false_deaths`: how often a peer was declared Dead that no `peer_kill` had killed. `swim.detection_first_s`,
+        `swim.detection_last_s`: from a kill to the first and last survivor's first declaring it Dead, if any did.
         `gossip.receipts.<node>`, `gossip.bytes_per_item`, `gossip.items_per_receipt`; `message.size_max.<kind>` in bytes.
         `events.total.<node>`.
         With `parts`: `relay.max_sojourn_s`, the longest delivery; `relay.burst_after_stall`, the Pings that were on their way to
@@ -83,9 +89,10 @@ def extract(capture: Capture, parts: Sequence[Part] | None = None) -> Metrics:
     distributions:
         `events.times_s.<node>.<kind>`: when the events of a kind came, from the start. `message.size.<kind>` in bytes.
         `relay.queue_depth.<relay>` in bytes and `swim.dead_peers.<node>` (how many it held Dead), both weighted by time.
-        `dial.duration_ms`. With `parts`: `relay.delay_ms.<from> -> <to>`.
+        `dial.duration_ms`. `swim.detection_s`: from a kill to each survivor's declaring it Dead. `probe.rtt_ms`: from a direct
+        Ping to its Ack, if the probe waited that long. With `parts`: `relay.delay_ms.<from> -> <to>`.
     counts:
-        `swim.transition_reasons`, `message.count_by_kind_pair`, `worker.exit_reasons`.
+        `swim.transition_reasons`, `message.count_by_kind_pair`, `worker.exit_reasons`, `message.drop_reasons`.
     labels:
         `swim.first_dead.observer`, `.peer`, `.reason`: the earliest transition to Dead.
     paths:
@@ -103,18 +110,21 @@ def extract(capture: Capture, parts: Sequence[Part] | None = None) -> Metrics:
     for kind, sizes in sorted(tally.sizes.items()):
         spread[f"message.size.{kind}"] = distribution(sizes)
         numbers[f"message.size_max.{kind}"] = max(sizes)
+        numbers[f"message.count.{kind}"] = len(sizes)
     if tally.dial_ms:
         spread["dial.duration_ms"] = distribution(tally.dial_ms)
     for relay, steps in sorted(tally.queues.items()):
         _stepped(f"relay.queue_depth.{relay}", steps, tally.end_s, spread, paths)
     _opinions(tally, numbers, spread, paths)
     _from_snapshots(capture.snapshot_files(), tally, numbers, paths)
+    _probes(tally, numbers, spread)
     if parts:
         _delays(parts, numbers, spread)
     counts = {
         "swim.transition_reasons": dict(sorted(tally.reasons.items())),
         "message.count_by_kind_pair": dict(sorted(tally.sent.items())),
         "worker.exit_reasons": dict(sorted(tally.exits.items())),
+        "message.drop_reasons": dict(sorted(tally.drops.items())),
     }
     return Metrics(numbers=numbers, distributions=spread, counts=counts, labels=labels, paths=paths)
 
@@ -147,6 +157,18 @@ def _totals(tally: Tally) -> dict[str, float]:
     numbers |= {f"events.total.{node}": total for node, total in sorted(tally.totals.items())}
     numbers |= {f"gossip.receipts.{node}": len(taken) for node, taken in sorted(tally.gossip.items())}
     return numbers
+
+
+def _probes(tally: Tally, numbers: dict[str, float], spread: dict[str, Distribution]) -> None:
+    """Add how the probes went, and what they found out."""
+    numbers["swim.false_deaths"] = tally.false_deaths
+    numbers |= {f"probe.timed_out.{kind}": total for kind, total in sorted(tally.timeouts.items())}
+    if tally.rtt_ms:
+        spread["probe.rtt_ms"] = distribution(tally.rtt_ms)
+    found = [*tally.detections.values()]
+    if found:
+        spread["swim.detection_s"] = distribution(found)
+        numbers |= {"swim.detection_first_s": min(found), "swim.detection_last_s": max(found)}
 
 
 def _stepped(

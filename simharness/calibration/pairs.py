@@ -87,7 +87,6 @@ def _checked_defects(loaded: Loaded, reference: Reference) -> tuple[str, ...]:
     return defects
 
 
-def worst(outcomes: Sequence[Outcome]) -> Verdict:
+def worst(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the verdict of several pairs: fail before inconclusive before pass."""
-    found = [outcome.comparison.verdict for outcome in outcomes]
-    return next((verdict for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE) if verdict in found), Verdict.PASS)
+    return next((verdict for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE) if verdict in verdicts), Verdict.PASS)

@@ -147,6 +147,11 @@ def _charts(part: Part, prefix: str) -> str:
         ("Bytes held by the relay", charts.steps(sides, "relay.queue_depth.", "bytes", f"{prefix}-queue")),
         ("Delay of deliveries by ordered pair", charts.boxes(sides, "relay.delay_ms.", "ms", f"{prefix}-delays")),
     ]
+    if part.theirs:
+        drawn += [
+            ("Round trips of probes, ms", charts.boxes(sides, "probe.", "ms", f"{prefix}-rtt")),
+            ("From a kill to its detection, s", charts.boxes(sides, "swim.detection", "s", f"{prefix}-detection")),
+        ]
     drawn += [
         (f"Where the time goes, {side.name}", charts.decomposition(side, f"{prefix}-hol{index}"))
         for index, side in enumerate(sides)

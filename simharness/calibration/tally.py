@@ -30,9 +30,16 @@ class Tally:
         self.exits = Counter[str]()
         self.registered: dict[str, tuple[float, str]] = {}
         self.gossip: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        self.drops = Counter[str]()
+        self.rtt_ms: list[float] = []
+        self.timeouts = Counter[str]()
+        self.detections: dict[tuple[str, str], float] = {}
+        self.false_deaths = 0
         self.end_s = 0.0
         self._dialling: dict[tuple[str, str], float] = {}
         self._probes: dict[tuple[str, str], list[tuple[float, bool]]] = defaultdict(list)
+        self._under_way: dict[tuple[str, str, int], float] = {}
+        self._killed: dict[str, float] = {}
         for line, following in pairwise(chain(events, (None,))):
             assert line is not None, "only the last has none after it"
             self._follow(line, following)
@@ -48,6 +55,10 @@ class Tally:
                 self.queues[event["relay"]].append((at_s, event["enqueued_bytes"]))
             case "DialStart" | "DialOutcome":
                 self._dial(kind, event, at_s)
+            case "Mutation":
+                self._mutation(event["mutation"], at_s)
+            case "DropOnSend" | "DropOnDelivery":
+                self.drops[event["reason"]] += 1
         if host is not None:
             self.totals[host] += 1
             self.times[f"{host}.{kind}"].append(at_s)
@@ -62,10 +73,8 @@ class Tally:
                 self.gossip[host].append((event["payload_bytes"], event["item_count"]))
             case "SwimIncarnationBumped":
                 self.incarnations[host].append((at_s, event["to"]))
-            case "SwimProbeAcked":
-                self._probes[host, event["target"]].append((at_s, True))
-            case "SwimProbeTimedOut" if event["probe_kind"] == "indirect":
-                self._probes[host, event["target"]].append((at_s, False))
+            case "SwimProbeSent" | "SwimProbeAcked" | "SwimProbeTimedOut":
+                self._probe(host, event, at_s)
             case "SwimTransition":
                 self._transition(host, event, at_s)
             case "worker_exited":
@@ -94,12 +103,40 @@ class Tally:
         if edge in self._dialling:
             self.dial_ms.append((at_s - self._dialling.pop(edge)) * (NS_PER_S // NS_PER_MS))
 
+    def _mutation(self, mutation: dict[str, Any], at_s: float) -> None:
+        match mutation["kind"]:
+            case "peer_kill":
+                self._killed[mutation["peer"]] = at_s
+            case "peer_resurrect":
+                self._killed.pop(mutation["peer"], None)
+
+    def _probe(self, host: str, event: dict[str, Any], at_s: float) -> None:
+        """Follow a probe. Its round trip is that of the direct Ping; an ack that came through a helper tells nothing of it."""
+        target, direct = event["target"], event["probe_kind"] == "direct"
+        probe = (host, target, event["sequence"])
+        match event["kind"]:
+            case "SwimProbeSent" if direct:
+                self._under_way[probe] = at_s
+            case "SwimProbeAcked":
+                self._probes[host, target].append((at_s, True))
+                sent_s = self._under_way.pop(probe, None)
+                if sent_s is not None and direct:
+                    self.rtt_ms.append((at_s - sent_s) * (NS_PER_S // NS_PER_MS))
+            case "SwimProbeTimedOut":
+                self.timeouts[event["probe_kind"]] += 1
+                if not direct:
+                    self._probes[host, target].append((at_s, False))
+
     def _transition(self, host: str, event: dict[str, Any], at_s: float) -> None:
         peer, after = event["peer"], event["to"]
         self.reasons[event["reason"]] += 1
         self.opinions[host, peer].append((at_s, event["from"], after))
         if after == "Dead" and not self.first_dead:
             self.first_dead = {"observer": host, "peer": peer, "reason": event["reason"]}
+        if after == "Dead" and peer in self._killed:
+            self.detections.setdefault((peer, host), at_s - self._killed[peer])
+        elif after == "Dead":
+            self.false_deaths += 1
         if after == "Suspect":
             self.suspects += 1
             self.suspects_probed_well += self._well(host, peer, at_s) and self._well(peer, host, at_s)

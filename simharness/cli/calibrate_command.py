@@ -1,4 +1,4 @@
-"""`simharness calibrate`: scenarios against the captured runs that they stand for."""
+"""`simharness calibrate`: scenarios against the captured runs that they stand for, or against live runs of themselves."""
 
 import argparse
 from pathlib import Path
@@ -18,6 +18,7 @@ from simharness.calibration.corpus import (
 )
 from simharness.calibration.pairs import Outcome, calibrate, paired_run, worst
 from simharness.cli import progress, show
+from simharness.cli.calibrate_live import run_pairs
 from simharness.cli.main import FAILED, INCONCLUSIVE, PASSED
 from simharness.core import canonical_json
 from simharness.core.errors import InputError
@@ -43,9 +44,28 @@ class _Pair(NamedTuple):
 
 def run(args: argparse.Namespace) -> int:
     """Run every pair, print what is in tolerance, write `calibration.json`, `report.html` and the bundles."""
+    if args.repeats is not None and not args.live:
+        raise InputError(file="(command line)", field="--repeats", rule="only live runs are repeated; add --live")
     if not args.no_html:
         plotting.require_plotly()
-    kinds, out = Kinds(), _OUT if args.out is None else Path(args.out)
+    out = _OUT if args.out is None else Path(args.out)
+    verdict, document = _run_live(args, out) if args.live else _run_captured(args, out)
+    if args.json:
+        show.print_json({"verdict": verdict} | document)
+    else:
+        print("\n".join(f"written      {file}" for file in document["files"]))
+    return _CODES[verdict]
+
+
+def _run_live(args: argparse.Namespace, out: Path) -> tuple[Verdict, dict[str, Any]]:
+    """Run scenarios live and simulated."""
+    done, document = run_pairs(args, _SCENARIOS, out)
+    return worst([pair.verdict for pair in done]), document
+
+
+def _run_captured(args: argparse.Namespace, out: Path) -> tuple[Verdict, dict[str, Any]]:
+    """Run scenarios and compare them with published figures."""
+    kinds = Kinds()
     tolerances = read_tolerances(_text(_TOLERANCES), FILE)
     pairs = [_pair(word, args.seed, tolerances, kinds) for word in args.pairs or _all_pairs()]
     for index, pair in enumerate(pairs):
@@ -61,14 +81,9 @@ def run(args: argparse.Namespace) -> int:
         outcomes.append(done)
         if not args.json:
             _print(done)
-    verdict = worst(outcomes)
     files = _write(out, pairs, outcomes, html=not args.no_html)
-    document = {"verdict": verdict, "files": files, "pairs": [_plain(done) for done in outcomes]}
-    if args.json:
-        show.print_json(document)
-    else:
-        print("\n".join(f"written      {file}" for file in files))
-    return _CODES[verdict]
+    verdict = worst([done.comparison.verdict for done in outcomes])
+    return verdict, {"files": files, "pairs": [_plain(done) for done in outcomes]}
 
 
 def _all_pairs() -> list[str]:

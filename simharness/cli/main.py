@@ -194,6 +194,8 @@ def _add_calibrate(command: Callable[[str, str], argparse.ArgumentParser]) -> No
     )
     calibrate.add_argument("--out", metavar="DIR", help="where everything is written (.simharness/calibration)")
     calibrate.add_argument("--seed", type=_unsigned, help="use this seed instead of the files'")
+    calibrate.add_argument("--live", action="store_true", help="compare them with live runs of themselves")
+    calibrate.add_argument("--repeats", type=_count, metavar="N", help="live runs of each, with --live (8)")
     calibrate.add_argument(
         "--no-html", action="store_true", help="write no report.html, which needs the extra `report`"
     )

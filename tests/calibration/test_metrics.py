@@ -127,6 +127,38 @@ def test_probes_at_a_suspicion() -> None:
     assert measured((4, "a", suspicion)).numbers["swim.probe_ok_at_suspect"] == 0
 
 
+def test_round_trips_of_probes() -> None:
+    """From a direct Ping to its Ack; what a helper brings tells nothing of it, and every phase that expires counts."""
+    probe = {"target": "b", "probe_kind": "direct"}
+    found = measured(
+        (1, "a", {"kind": "SwimProbeSent", "sequence": 1} | probe),
+        (1.25, "a", {"kind": "SwimProbeAcked", "sequence": 1} | probe),
+        (2, "a", {"kind": "SwimProbeSent", "sequence": 2} | probe),
+        (3, "a", {"kind": "SwimProbeTimedOut", "sequence": 2, "budget_ticks": 1} | probe),
+        (3, "a", {"kind": "SwimProbeSent", "sequence": 2} | probe | {"probe_kind": "indirect"}),
+        (4, "a", {"kind": "SwimProbeAcked", "sequence": 2} | probe | {"probe_kind": "indirect"}),
+    )
+    assert (found.distributions["probe.rtt_ms"].count, found.distributions["probe.rtt_ms"].at(50)) == (1, 250)
+    assert found.numbers["probe.timed_out.direct"] == 1
+    assert "probe.timed_out.indirect" not in found.numbers
+
+
+def test_detection_counts_from_the_kill() -> None:
+    """Each survivor's first word counts; a death before the kill, or after a return, is false."""
+    found = measured(
+        (1, "a", turned("b", "Suspect", "Dead", "gossip")),
+        (2, None, {"kind": "Mutation", "index": 0, "mutation": {"kind": "peer_kill", "peer": "b"}}),
+        (5, "a", turned("b", "Suspect", "Dead", "suspicion-timeout")),
+        (6, "c", turned("b", "Alive", "Dead", "gossip")),
+        (7, "a", turned("b", "Suspect", "Dead", "gossip")),
+        (8, None, {"kind": "Mutation", "index": 1, "mutation": {"kind": "peer_resurrect", "peer": "b"}}),
+        (9, "a", turned("b", "Suspect", "Dead", "gossip")),
+    )
+    assert (found.numbers["swim.detection_first_s"], found.numbers["swim.detection_last_s"]) == (3, 4)
+    assert found.distributions["swim.detection_s"].count == 2
+    assert found.numbers["swim.false_deaths"] == 2
+
+
 def test_incarnations_and_names_from_snapshots() -> None:
     """Without records of bumps the snapshots tell; a name resolves where another than its owner shows it."""
     names = {"name_registry": {"n": "a"}}
@@ -175,6 +207,7 @@ def test_an_empty_run_has_counts_of_nothing() -> None:
         "dial.started": 0,
         "dial.failed": 0,
         "swim.transitions": 0,
+        "swim.false_deaths": 0,
     }
 
 

@@ -10,8 +10,10 @@ import pytest
 from tests.cli.support import Terminal
 from tests.cli.test_json import documented, shape
 from tests.documents import ROOT
+from tests.live.support import MESH, head, swim
 
 PLACE = "scenarios/calibration"
+DEFECT = 'defects = ["ONE_STEP_REFUTE"]'
 
 
 @pytest.fixture
@@ -103,4 +105,40 @@ def test_without_plotly_the_extra_is_named(simharness: Terminal, corpus: Path, m
     said = simharness("calibrate", "n3_own_relay_stub", "--out", "c")
     assert said.code == 2
     assert "simharness[report]" in said.err
+    assert not simharness.directory.joinpath("c").exists()
+
+
+def test_live_pairs(simharness: Terminal) -> None:
+    """The shape of the JSON; each seed has a bundle of either kind; how far it is goes to standard error."""
+    text = "".join([head(500).replace("25_000_000", "100_000_000"), swim("a", more=DEFECT), swim("b"), MESH])
+    simharness.directory.joinpath("x.toml").write_text(
+        text.replace("150_000_000", "200_000_000").replace("suspicion_timeout_ns = 500", "suspicion_timeout_ns = 800"),
+        "utf-8",
+    )
+    said = simharness("calibrate", "--live", "x.toml", "--repeats", "3", "--json", "--out", "c")
+    if said.json["verdict"] == "inconclusive":
+        pytest.skip("this machine is too busy for live runs")
+    assert shape(said.json) == documented("calibrate-live")
+    places = [f"c/x-{seed}-{way}" for seed in (7, 8, 9) for way in ("live", "simulated")]
+    assert said.json["files"] == ["c/calibration.json", "c/report.html", *places]
+    assert all(simharness.directory.joinpath(file).exists() for file in said.json["files"])
+    assert "x  seed 9  latest tick" in said.err
+    written = json.loads(simharness.directory.joinpath("c/calibration.json").read_bytes())
+    assert [len(side) for side in written["pairs"][0]["metrics"].values()] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("argv", "rule"),
+    [
+        (("--repeats", "3"), "add --live"),
+        (("--live", "--repeats", "2", "n3_own_relay_stub"), "at least 3"),
+        (("--live", "nowhere"), "nowhere.toml"),
+        (("--live", "live_relay4", "scenarios/calibration/live_relay4.toml"), "would share the bundle directories"),
+        (("--live", str(ROOT / "scenarios/training/clean_own.toml")), "a live run hosts the kinds"),
+    ],
+)
+def test_bad_live_pairs_exit_with_2(simharness: Terminal, corpus: Path, argv: tuple[str, ...], rule: str) -> None:
+    """Before anything is run."""
+    said = simharness("calibrate", *argv, "--out", "c")
+    assert (said.code, rule in said.err) == (2, True)
     assert not simharness.directory.joinpath("c").exists()

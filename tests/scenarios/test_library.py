@@ -100,6 +100,8 @@ NO_TWIN: Final[Mapping[str, str]] = {
     "calibration/n3_own_relay_real_worker.toml": "stands beside a captured run, with the stub file as its other half",
     "calibration/n3_1779733878.toml": "stands beside a captured run, as the others do, and is the stub file with other numbers",
     "calibration/n3_own_relay_stub.toml": "stands beside a captured run, with n3_1779733878_repro.toml on the fixed source",
+    "calibration/live_loss_kill8.toml": "stands beside live runs of itself, in which the survivors are well",
+    "calibration/live_relay4.toml": "stands beside live runs of itself, in which the survivors are well",
     "parity/own_form.toml": "is pinned byte by byte and judges nothing",
     "training/straggler_backup_ps.toml": "is straggler_ps.toml with a remedy, and clean_own_ps.toml is the twin of that",
 }
