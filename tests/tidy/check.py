@@ -12,6 +12,8 @@ from tests.tidy.source import Finding, Source
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parent.parent
 _NAMED_FILES: Final = {"__main__.py": "main", "__init__.py": "front"}
+_ROOMS_WITHIN: Final = ("systems/supervisor",)
+"""Packages that have rules of their own inside their room."""
 
 
 class Exemption(NamedTuple):
@@ -54,7 +56,11 @@ def package_files() -> dict[str, str]:
 
 def room_of(file: str) -> str:
     """Return the room of a module path such as `simharness/core/ids.py`."""
-    first, *deeper = file.removeprefix("simharness/").split("/")
+    path = file.removeprefix("simharness/")
+    for within in _ROOMS_WITHIN:
+        if path.startswith(f"{within}/"):
+            return within
+    first, *deeper = path.split("/")
     return first if deeper else _NAMED_FILES.get(first, first.removesuffix(".py"))
 
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from tests.tidy.processes import deadline_compare, defect_set, direct_draw, generator_cleanup
 from tests.tidy.sets import Sets, is_order_free, set_order, set_pop
 from tests.tidy.source import Hit, Source
 
@@ -275,4 +276,8 @@ RULES: Final[dict[str, Rule]] = {
     "unsorted-listing": unsorted_listing,
     "async-code": async_code,
     "dynamic-code": dynamic_code,
+    "generator-cleanup": generator_cleanup,
+    "defect-set": defect_set,
+    "deadline-compare": deadline_compare,
+    "direct-draw": direct_draw,
 }

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from simharness.core.streams import Stream
 from simharness.core.units import NS_PER_S
-from simharness.supervisor.chooser import JOB, happens, span_ns, weighted
+from simharness.supervisor.chooser import JOB, happens, pick, span_ns, weighted
 from simharness.supervisor.faults import CLASSES
 from simharness.systems.supervisor import events as ev
 from simharness.systems.supervisor import seam
@@ -94,7 +94,7 @@ class Person:
             return ()
         question = next((one for one in state.escalations.values() if one.answered_at is None), None)
         if question is not None and (quiet or happens(stream, _ANSWER_PPM)):
-            return self._answer(state, question, resubmit=bool(stream.below(2)))
+            return self._answer(state, question, resubmit=pick(stream, (False, True)))
         if quiet:
             return ()
         now, defects = self._world.now, self._world.defects

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from simharness.core.units import NS_PER_S
-from simharness.supervisor.chooser import span_ns
+from simharness.supervisor.chooser import pick, span_ns
 from simharness.systems.supervisor import seam
 from simharness.systems.supervisor.checkpoint import newest_step, publish
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from simharness.supervisor.world import World
 
 _EVERY: Final = (10 * NS_PER_S, 60 * NS_PER_S)
-_MOST_STEPS: Final = 10
+_STEPS: Final = range(1, 11)
 
 
 def trainer(world: "World", seat: "Seat") -> "Body":
@@ -22,7 +22,7 @@ def trainer(world: "World", seat: "Seat") -> "Body":
     step = yield from newest_step()
     while True:
         yield seam.Sleep(until_ns=world.now + span_ns(stream, *_EVERY))
-        step += 1 + stream.below(_MOST_STEPS)
+        step += pick(stream, _STEPS)
         durable = yield from publish(step, name)
         if durable and seat.pid in world.exits:
             world.seen.add("old_trainer_publish")
