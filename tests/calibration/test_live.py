@@ -1,7 +1,5 @@
 """Simulated against live runs: how tolerances follow from live repeats, and one pair that is really run both ways."""
 
-from pathlib import Path
-
 import msgspec
 import pytest
 from hypothesis import given
@@ -16,9 +14,9 @@ from simharness.core.errors import InputError, RefusedError
 from simharness.scenario.loader import load
 from tests.calibration.shipped import KINDS, PLACE
 from tests.live.support import MESH, MS, head, loaded, mutation, swim
+from tests.scenarios.library import finished
 from tests.tidy.check import ROOT
 
-SHIPPED = sorted(path.stem for path in PLACE.glob("live_*.toml"))
 TEXT = ROOT.joinpath("simharness/calibration/live_tolerances.toml").read_text("utf-8")
 
 
@@ -188,11 +186,17 @@ def shifted(run: Metrics, rtt_ms: float, detection_s: float) -> Metrics:
     return msgspec.structs.replace(run, distributions=spread)
 
 
-@pytest.mark.knobs
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SHIPPED)
-def test_a_shipped_pair(name: str, tmp_path: Path) -> None:
-    """The three scenarios that are shipped for it, eight times both ways: a minute or two each."""
-    done = run_both_ways(plan(PLACE / f"{name}.toml", KINDS, repeats=8), tmp_path, KINDS, tolerance())
-    assert [row for row in done.comparison.rows if row.verdict == "fail"] == []
-    assert done.verdict == "pass", f"{done.left_out} live runs came a tick late"
+@pytest.mark.parametrize("name", ["live_healthy5", "live_loss_kill8", "live_relay4"])
+def test_the_shipped_pairs_are_ready(name: str) -> None:
+    """`calibrate --live` takes minutes for them; here it is checked that each can be run live, and what it is for occurs in it."""
+    planned = plan(PLACE / f"{name}.toml", KINDS, repeats=8)
+    assert len(planned.seeds) == 8
+    kinds = {
+        record.event["kind"] for record in finished(f"calibration/{name}.toml").records if hasattr(record, "event")
+    }
+    wanted = {
+        "live_healthy5": {"SwimProbeAcked"},
+        "live_loss_kill8": {"SwimProbeTimedOut", "SwimTransition", "DropOnSend"},
+        "live_relay4": {"RelayEnqueue", "RelayDrop", "SwimTransition"},
+    }
+    assert wanted[name] <= kinds
