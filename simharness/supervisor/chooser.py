@@ -18,6 +18,7 @@ JOB: Final = "job"
 MOST_NS: Final = 2_000_000_000
 """A drawn clock move stays below this."""
 
+_LOW: Final = 0xFFFFFFFF
 _MOVE_PPM: Final = 450_000
 _LATE_PPM: Final = 60_000
 _LATE_QUIET_PPM: Final = 100_000
@@ -47,6 +48,14 @@ def weighted(stream: Stream, choices: Sequence[tuple[_T, int]]) -> _T:
 def span_ns(stream: Stream, low_ns: int, high_ns: int) -> int:
     """Draw a duration in [low, high], in whole milliseconds above `low`."""
     return low_ns + NS_PER_MS * stream.below((high_ns - low_ns) // NS_PER_MS + 1)
+
+
+def _threshold(ppm: int) -> int:
+    """Return what the upper half of a word reaches with this probability."""
+    return ((PPM - ppm) << 32) // PPM
+
+
+_STILL: Final = _threshold(_MOVE_PPM)
 
 
 class Draws:
@@ -119,16 +128,18 @@ class Chooser(Protocol):
 class SeededChooser:
     """Draws the schedule."""
 
-    __slots__ = ("_late_ppm", "_stream")
+    __slots__ = ("_on_time", "_stream")
     ended = False
     drawn = True
 
     def __init__(self, stream: Stream, *, quiet: bool = False) -> None:
-        self._stream, self._late_ppm = stream, _LATE_QUIET_PPM if quiet else _LATE_PPM
+        self._stream = stream
+        self._on_time = _threshold(_LATE_QUIET_PPM if quiet else _LATE_PPM)
 
     def move_ns(self) -> int:
         """Draw a clock move: mostly none, else anything below two seconds."""
-        return self._stream.below(MOST_NS) if self._stream.below(PPM) >= PPM - _MOVE_PPM else 0
+        word = self._stream.u64()  # one draw decides whether and, by its other half, how far
+        return ((word & _LOW) * MOST_NS) >> 32 if word >> 32 >= _STILL else 0
 
     def moved(self, by_ns: int) -> None:
         """Draws do not depend on it."""
@@ -140,14 +151,14 @@ class SeededChooser:
 
     def entry(self, options: Options) -> Entry | None:
         """Draw a late landing, or one of the processes that can go on."""
-        stream = self._stream
-        landing = options.landing
-        if landing and stream.below(PPM) >= PPM - self._late_ppm:
-            return Entry(0, "late", landing[stream.below(len(landing))], "land")
-        runnable = options.runnable
-        if not runnable:
+        landing, runnable = options
+        if not (landing or runnable):
             return None
-        return Entry(0, "run", runnable[stream.below(len(runnable))])
+        word = self._stream.u64()
+        low = word & _LOW
+        if landing and word >> 32 >= self._on_time:
+            return Entry(0, "late", landing[(low * len(landing)) >> 32], "land")
+        return Entry(0, "run", runnable[(low * len(runnable)) >> 32]) if runnable else None
 
 
 class ReplayChooser:

@@ -60,6 +60,7 @@ class World(Disturbances):
         self.lines: list[str] | None = [] if keep else None
         self._hash = TraceHash()
         self._moved_ns = 0
+        self._tamper_step = profile.tamper_step if profile.tamper != "none" else None
         self._settled_step: int | None = None
         self._verbs: dict[str, Callable[[str, str], bool]] = {
             "env": lambda obj, act: self.truth.act(obj, cast("Act", act)),
@@ -82,14 +83,22 @@ class World(Disturbances):
         if not move:
             move = self.chooser.move_ns()
             if self.chooser.drawn:
-                earliest = min([seat.ready_ns for seat in self.seats.values()], default=NEVER)
-                if self.now + move < earliest < NEVER:
-                    move = earliest - self.now
+                move = self._at_least_to_the_next(move)
         if self.truth.late:
             bound = self.truth.earliest_bound_ns()
             if bound is not None and self.now + move > bound:
                 move = bound - self.now
         return move
+
+    def _at_least_to_the_next(self, move: int) -> int:
+        """Return the move, or a longer one if nobody could go on after it: time jumps to what is due."""
+        at_ns, earliest = self.now + move, NEVER
+        for seat in self.seats.values():
+            ready_ns = seat.ready_ns
+            if ready_ns <= at_ns:
+                return move
+            earliest = min(earliest, ready_ns)
+        return move if earliest == NEVER else earliest - self.now
 
     def advance(self, at_ns: int) -> None:
         """Set the clock and let timed ground truth happen."""
@@ -123,7 +132,7 @@ class World(Disturbances):
         assert not self.done, "the run is over"
         jumping = self.quiet and self.jump_ns > 0
         self.steps += 1
-        if self.steps == self.profile.tamper_step and self.profile.tamper != "none":
+        if self.steps == self._tamper_step:
             self.tamper()
         late = self.truth.at_bound() if self.truth.late else None
         if late is not None:
@@ -135,7 +144,12 @@ class World(Disturbances):
             entry = Entry(0, "idle") if chosen is None else chosen
         if self.schedule is not None and not self.quiet:  # first, so that a step that breaks an invariant is there too
             self.schedule.append(entry._replace(dt_ns=self._moved_ns))
-        actor, op, reply = self._perform(entry) if late is None else self._settle_late(late, entry.arg)
+        if late is not None:
+            actor, op, reply = self._settle_late(late, entry.arg)
+        elif entry.verb == "run":
+            actor, op, reply = self._run(entry.target, entry.arg or None)
+        else:
+            actor, op, reply = self._perform(entry)
         self._hash.add(f"{self.steps} {self.now} {actor} {op} {reply}")
         if self.lines is not None:
             self.lines.append(readable(self.steps, self.now, actor, op, reply))
@@ -203,8 +217,8 @@ class World(Disturbances):
     def _perform(self, entry: Entry) -> tuple[str, str, str]:
         """Let an entry happen; return actor, operation and reply for the trace."""
         verb, target, arg = entry.verb, entry.target, entry.arg
-        if verb in ("run", "reply"):
-            return self._run(target, arg or None)
+        if verb == "reply":
+            return self._run(target, None)
         if verb == "late":
             late = self.truth.find_late(target)
             if late is not None:

@@ -9,6 +9,8 @@ from simharness.stateful.playing import Played, play
 
 KINDS = Kinds()
 LONG_NS = 40_000_000_000_000
+TICK_NS = 100_000_000_000
+"""A world begins at its first tick, which may be anywhere in the first period."""
 
 
 def scenario(seed: int, config: dict[str, object], **tables: object) -> Scenario:
@@ -17,7 +19,7 @@ def scenario(seed: int, config: dict[str, object], **tables: object) -> Scenario
         "name": "world",
         "seed": seed,
         "duration_ns": LONG_NS,
-        "default_tick": {"period_ns": LONG_NS},
+        "default_tick": {"period_ns": TICK_NS},
         "default_link": {
             "latency_ns": 0,
             "jitter_stddev_ns": 0,
@@ -34,9 +36,9 @@ def scenario(seed: int, config: dict[str, object], **tables: object) -> Scenario
     return loads(tomli_w.dumps(document), KINDS, name="world")
 
 
-def played(seed: int, config: dict[str, object]) -> Played:
+def played(seed: int, config: dict[str, object], **tables: object) -> Played:
     """Run it with the engine."""
-    return play(scenario(seed, config), KINDS)
+    return play(scenario(seed, config, **tables), KINDS)
 
 
 def events_of(run: Played, kind: str) -> list[dict[str, object]]:

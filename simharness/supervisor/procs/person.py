@@ -40,13 +40,14 @@ class Person:
             wait_ns = span_ns(stream, 2 * NS_PER_S, 90 * NS_PER_S)
         else:
             wait_ns = span_ns(stream, low * NS_PER_S, high * NS_PER_S)
-        number = 0
+        number = have = 0
         while True:
             yield seam.Sleep(until_ns=world.now + (span_ns(stream, NS_PER_S, 4 * NS_PER_S) if quiet else wait_ns))
             wait_ns = span_ns(stream, low * NS_PER_S, high * NS_PER_S)
-            state = yield from self._look(store)
+            state = yield from self._look(store, have)
             if state is None:
                 return
+            have = state.version
             batch = self._wish(state, stream, quiet=quiet)
             if batch:
                 number += 1
@@ -58,7 +59,7 @@ class Person:
     def at_once(self, seat: "Seat", what: str, escalation: str) -> "Body":
         """Read, then commit one command, or the answer to one question: what an entry of a schedule asks for."""
         store = self._world.store_of(seat)
-        state = yield from self._look(store)
+        state = yield from self._look(store, 0)
         if state is None or state.settled:
             return False
         if what == "answer":
@@ -74,12 +75,12 @@ class Person:
         reply = yield from store.commit(state.version, batch, f"{seat.name}#1")
         return isinstance(reply, seam.Committed)
 
-    def _look(self, store: "WatchedStore") -> "seam.Process[State | None]":
+    def _look(self, store: "WatchedStore", have: int) -> "seam.Process[State | None]":
         """Read the record; None if it cannot be read any more."""
         ledger = self._world.ledger
         while True:
             try:
-                reply = yield from store.read(0)
+                reply = yield from store.read(have)
             except RecordCorrupt:
                 return None
             if isinstance(reply, seam.Batches):
