@@ -24,6 +24,7 @@ import tomli_w
 
 from simharness.bundle.reader import Bundle
 from simharness.live.run import run_live
+from simharness.run import run_to_bundle
 from simharness.scenario.loader import load
 from tests.benchmarks.measuring import Row, Scale, Spread
 from tests.benchmarks.meshes import KINDS
@@ -203,14 +204,15 @@ def scenario(settings: Settings, size: int, turn: int, *, guarded: bool) -> dict
     }
 
 
-def kill_one_of_ours(settings: Settings, size: int, turn: int, *, guarded: bool) -> Found:
-    """Kill one member of a live run of ours."""
+def kill_one_of_ours(settings: Settings, size: int, turn: int, *, guarded: bool = False, live: bool = True) -> Found:
+    """Kill one member of a live run of ours, or of a simulated one."""
     document = scenario(settings, size, turn, guarded=guarded)
     [kill] = document["mutations"]
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory, "peers.toml")
         file.write_text(tomli_w.dumps(document), encoding="utf-8")
-        bundle = Bundle(run_live(load(file, KINDS), Path(directory, "bundle")).bundle)
+        loaded, place = load(file, KINDS), Path(directory, "bundle")
+        bundle = Bundle(run_live(loaded, place).bundle if live else run_to_bundle(loaded, place, KINDS).bundle)
         dead = [
             (line.virtual_time_ns - kill["at_ns"], str(line.host_id), line.event["peer"])
             for line in bundle.events()
@@ -249,12 +251,13 @@ def peers(scale: Scale) -> list[Row]:
 def _systems(scratch: Path, *, tiny: bool) -> tuple[dict[str, Kill], dict[str, str]]:
     """Return what there is here, and why the rest is not."""
     systems: dict[str, Kill] = {
-        "ours, plain": partial(kill_one_of_ours, guarded=False),
-        "ours, Lifeguard": partial(kill_one_of_ours, guarded=True),
+        "ours, live": kill_one_of_ours,
+        "ours, simulated": partial(kill_one_of_ours, live=False),
+        "ours, live, Lifeguard": partial(kill_one_of_ours, guarded=True),
     }
     missing: dict[str, str] = {}
     if tiny:
-        systems.pop("ours, Lifeguard")
+        systems.pop("ours, live, Lifeguard")
     if importlib.util.find_spec("kinship") is None:
         missing["kinship"] = "not installed (pip install kinship)"
     else:
