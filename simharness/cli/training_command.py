@@ -206,18 +206,7 @@ def _bench(args: argparse.Namespace) -> int:
     if args.json:
         show.print_json(show.plain(found))
         return PASSED
-    print(f"assumed      {found.assumptions}")
-    for tag in ("assumed", "simulated", "measured"):
-        print(f"\n{tag}")
-        for cell in found.cells:
-            if cell.tag == tag:
-                print(
-                    f"  {cell.what:40} N = {cell.workers:<3} P = {cell.parameters:<8,} {cell.value:12.4g} {cell.unit}"
-                )
-    print("\ncrossover, parameters")
-    for cross in found.crossovers:
-        print(f"  N = {cross.workers:<3} assumed {cross.assumed:,.0f}  simulated {cross.simulated:,.0f}")
-    print("\n" + "\n".join(report.bench_lines(found)))
+    print("\n".join(report.bench_table(found)))
     return PASSED
 
 
@@ -239,10 +228,7 @@ def _crosscheck(args: argparse.Namespace) -> int:
     else:
         print(f"torch        {recorded.torch}, gloo, two processes, float64")
         for check in found:
-            print(
-                f"{show.coloured('Pass' if check.holds else 'Fail')} {check.case}, step {check.step}: {check.ours} differs by "
-                f"{check.difference:.1e}, tolerance {check.tolerance:.1e}, {check.from_right:.1e} from the right answer"
-            )
+            print(f"{show.coloured('Pass' if check.holds else 'Fail')} {report.check_line(check)}")
     return PASSED if all(check.holds for check in found) else FAILED
 
 

@@ -5,6 +5,7 @@ from typing import Final, Literal
 import msgspec
 
 Tag = Literal["assumed", "simulated", "measured"]
+TAGS: Final[tuple[Tag, ...]] = ("assumed", "simulated", "measured")
 STRATEGIES: Final = ("ring", "ps")
 STRATEGY_NAMES: Final = {"ring": "ring all-reduce", "ps": "parameter server"}
 

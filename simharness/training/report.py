@@ -7,7 +7,8 @@ import msgspec
 
 from simharness.core.errors import InputError
 from simharness.training.bench import check_explained
-from simharness.training.document import Bench, Break, Disagreement, Kill, Pair, Report, Run, SweepRow
+from simharness.training.crosscheck import Check
+from simharness.training.document import TAGS, Bench, Break, Disagreement, Kill, Pair, Report, Run, SweepRow
 from simharness.training.runner import INVARIANTS
 
 _SIGNS: Final = {"Pass": "+", "Fail": "X", "Inconclusive": "?"}
@@ -123,3 +124,29 @@ def lines(report: Report) -> list[str]:
         wrong = sum(finding.confidently_wrong for finding in report.findings)
         found.append(f"findings     {len(report.findings)}, {wrong} of them confidently wrong")
     return found
+
+
+def bench_table(bench: Bench) -> list[str]:
+    """Return every figure of a benchmark, a table for each tag, then where they disagree."""
+    found = [f"assumed      {bench.assumptions}"]
+    for tag in TAGS:
+        found += ["", tag]
+        found += [
+            f"  {cell.what:40} N = {cell.workers:<3} P = {cell.parameters:<10,} {cell.value:12.4g} {cell.unit}"
+            for cell in bench.cells
+            if cell.tag == tag
+        ]
+    found += ["", "from how many parameters on the ring wins"]
+    found += [
+        f"  N = {cross.workers:<3} assumed {cross.assumed:,.0f}, simulated {cross.simulated:,.0f}"
+        for cross in bench.crossovers
+    ]
+    return [*found, "", *bench_lines(bench)]
+
+
+def check_line(check: Check) -> str:
+    """Return one step of the cross-check in words."""
+    return (
+        f"{check.case}, step {check.step}: {check.ours} differs by {check.difference:.1e}, tolerance {check.tolerance:.1e}, "
+        f"{check.from_right:.1e} from the right answer"
+    )
