@@ -1,13 +1,13 @@
 """One evaluation: the folds of a setting, fed with records, read as verdicts (§10.2)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
 
 from simharness.assertions.catalog import FOLDS
 from simharness.assertions.feed import Feed
-from simharness.assertions.fold import WHOLE_STREAM, Board, Mark
+from simharness.assertions.fold import WHOLE_STREAM, Board, Fold, Mark
 from simharness.assertions.setting import Setting
 from simharness.contracts.assertions import Evidence, Verdict
 from simharness.contracts.mutations import as_table, kind_of
@@ -31,6 +31,11 @@ class Evaluation:
             for place, assertion in enumerate(setting.assertions)
         ]
         self.feed = Feed(self._folds, self.board, {member.id: member.kind for member in setting.members})
+
+    @property
+    def folds(self) -> Sequence[Fold]:
+        """The folds, in declared order; what they have counted may be read."""
+        return self._folds
 
     def verdict(self, place: int) -> Verdict | None:
         """Return the verdict of one assertion, or None while it is open."""

@@ -88,7 +88,12 @@ def in_bundle_order(records: Iterable[Record]) -> Ordered:
 
 
 def judge(scenario: Scenario, ordered: Ordered, termination: Termination) -> tuple[Verdict, ...]:
-    """Judge a finished run like the post-run side, the snapshots of an instant after its events."""
+    """Judge a finished run like the post-run side."""
+    return tuple(verdict for verdict in evaluate(scenario, ordered, termination).verdicts() if verdict is not None)
+
+
+def evaluate(scenario: Scenario, ordered: Ordered, termination: Termination) -> Evaluation:
+    """Feed a finished run to the folds of its assertions, the snapshots of an instant after its events."""
     evaluation = Evaluation(from_scenario(scenario), _cite)
     feed = evaluation.feed
     events, snapshots = ordered
@@ -103,7 +108,7 @@ def judge(scenario: Scenario, ordered: Ordered, termination: Termination) -> tup
         _feed_snapshot(evaluation, *due)
         due = next(waiting, None)
     feed.close(termination.at_ns, cut=termination.reason != "duration")
-    return tuple(verdict for verdict in evaluation.verdicts() if verdict is not None)
+    return evaluation
 
 
 def _feed_snapshot(evaluation: Evaluation, record: SnapshotRecord, number: int) -> None:

@@ -31,12 +31,14 @@ PROPERTIES: Final[Mapping[str, str]] = {
     "relay_conn_drop": f"{_LIBRARY}.relayed:RelayConnDrop",
     "relay_hol": f"{_LIBRARY}.relayed:RelayHol",
     "restart_rejoin": f"{_LIBRARY}.returns:RestartRejoin",
+    "ring_under_faults": f"{_LIBRARY}.training:RingUnderFaults",
+    "server_under_faults": f"{_LIBRARY}.training:ServerUnderFaults",
     "stage_death": f"{_LIBRARY}.stages:StageDeath",
     "suspicion_timers": f"{_LIBRARY}.probes:SuspicionTimers",
 }
 """Library property -> its machine."""
 
-SPACES: Final = tuple(name for name in PROPERTIES if not name.startswith("mesh_under"))
+SPACES: Final = tuple(name for name in PROPERTIES if "_under_" not in name)
 """The properties whose scenarios follow from a seed; the others are driven by rules."""
 
 LAWS: Final[Mapping[str, str]] = {

@@ -1,0 +1,225 @@
+"""Seeds by the thousand: each a job and a fault schedule, under both strategies and both data policies (training design, 17)."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from simharness.assertions.catalog.training_samples import TrainSampleAccountingFold
+from simharness.assertions.catalog.training_update import TrainUpdateMatchesReferenceFold
+from simharness.assertions.evaluation import Evaluation
+from simharness.assertions.setting import from_scenario
+from simharness.assertions.training_oracle.ieee import decode
+from simharness.assertions.training_oracle.problem import problem_of
+from simharness.assertions.training_oracle.quotient import BOUND, largest_difference
+from simharness.assertions.training_oracle.reference import Oracle
+from simharness.contracts.host import KindRegistry
+from simharness.contracts.records import EventRecord
+from simharness.contracts.scenario import Scenario
+from simharness.core.errors import EngineAbort
+from simharness.core.streams import Root
+from simharness.scenario.emit import emit
+from simharness.stateful.playing import Played, evaluate, play
+from simharness.training.coverage import covered, missing
+from simharness.training.schedules import EVERYTHING, POLICIES, STRATEGIES, Case, Mix, Policy, Strategy, scenario_of
+
+TWICE_EVERY: Final = 20
+"""One seed in twenty is run twice, and must give one digest; all are with `twice`."""
+
+MOST_UNDISCRIMINATING_PERCENT: Final = 20
+"""Of the runs with several workers, at most so many may lack a step that could show a wrong weighting."""
+
+_SEVERAL: Final = 2
+Row = dict[str, Any]
+
+
+class Space(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sweep runs of each seed."""
+
+    strategies: tuple[Strategy, ...] = STRATEGIES
+    policies: tuple[Policy, ...] = POLICIES
+    most_workers: int = EVERYTHING.most_workers
+    twice: bool = False
+
+    @property
+    def mix(self) -> Mix:
+        """What its schedules are drawn from."""
+        return Mix(most_workers=self.most_workers)
+
+    def cases(self, seed: int) -> Iterator[Case]:
+        """Yield the runs of a seed, in the order of their rows."""
+        for strategy in self.strategies:
+            for policy in self.policies:
+                yield Case(seed, strategy, policy)
+
+    @property
+    def runs_a_seed(self) -> int:
+        """How many rows a seed has."""
+        return len(self.strategies) * len(self.policies)
+
+
+def row_of(case: Case, space: Space, kinds: KindRegistry) -> Row:
+    """Run one case and return its row."""
+    scenario = scenario_of(case, space.mix)
+    head: Row = {
+        "seed": case.seed,
+        "strategy": case.strategy,
+        "policy": case.policy,
+        "workers": len(scenario.peers) - 1,
+        "model": scenario.peers[0].kind_config["model"],
+        "scenario_sha256": hashlib.sha256(emit(scenario).encode()).hexdigest(),
+    }
+    try:
+        played = play(scenario, kinds)
+        row = head | judged(played)
+        if (space.twice or case.seed % TWICE_EVERY == 0) and play(scenario, kinds).digest() != row["events_sha256"]:
+            row["outcome"] = "Diverged"
+    except EngineAbort as abort:
+        return head | {
+            "outcome": "Abort",
+            "error": {"rule": abort.rule, "host": abort.host_id, "at_ns": abort.at_ns, "detail": abort.detail},
+        }
+    return row
+
+
+def judged(played: Played) -> Row:
+    """Return what came of a run.
+
+    One whose only Inconclusive is that no step discriminated counts as a Pass: how many may is asked of the batch.
+    """
+    scenario = played.scenario
+    evaluation = evaluate(scenario, played.ordered, played.termination)
+    verdicts = [verdict for verdict in evaluation.verdicts() if verdict is not None]
+    outcomes = {verdict.kind: verdict.outcome for verdict in verdicts}
+    update = _fold(evaluation, TrainUpdateMatchesReferenceFold)
+    discriminating = sum(step.discriminates for step in update.steps)
+    counts = _counted(played, evaluation, discriminating)
+    failed = [verdict for verdict in verdicts if verdict.outcome == "Fail"]
+    doubtful = [kind for kind, outcome in outcomes.items() if outcome == "Inconclusive"]
+    doubtful = [kind for kind in doubtful if discriminating or kind != verdicts[0].kind]
+    row: Row = {
+        "outcome": "Fail" if failed else "Inconclusive" if doubtful else "Pass",
+        "failed": [
+            {
+                "kind": verdict.kind,
+                "note": verdict.note or "",
+                "at_ns": verdict.evidence[0].virtual_time_ns if verdict.evidence else None,
+            }
+            for verdict in failed
+        ],
+        "doubtful": doubtful,
+        "steps": len(update.steps),
+        "discriminating": discriminating,
+        "rollbacks": counts["rollback"],
+        "ratio_ppm": max((step.worst.ratio_ppm for step in update.steps), default=0),
+        "counters": dict(sorted(counts.items())),
+        "events_sha256": played.digest(),
+    }
+    if not _reference_holds(scenario, played):
+        row["outcome"] = "Fail"
+        row["failed"].append({"kind": "reference", "note": "differs from the difference quotient", "at_ns": None})
+    return row
+
+
+def _fold(evaluation: Evaluation, of: type[Any]) -> Any:
+    (found,) = [fold for fold in evaluation.folds if isinstance(fold, of)]
+    return found
+
+
+def _counted(played: Played, evaluation: Evaluation, discriminating: int) -> Counter[str]:
+    facts = from_scenario(played.scenario).training
+    assert facts is not None, "a training job"
+    counts = covered(facts, played.ordered.events)
+    counts["discriminating step"] = discriminating
+    counts["orphan"] = sum(map(len, _fold(evaluation, TrainSampleAccountingFold).orphans.values()))
+    return +counts
+
+
+def _reference_holds(scenario: Scenario, played: Played) -> bool:
+    """Compare the reference's gradient with a difference quotient, at the state and the samples of one step of the run."""
+    applied = [
+        record.event
+        for record in played.ordered.events
+        if isinstance(record, EventRecord) and record.event["kind"] == "TrainApply"
+    ]
+    if not applied:
+        return True
+    draw = Root(scenario.seed).mutation(1)
+    event = applied[draw.below(len(applied))]
+    weights = decode(event["weights"])
+    facts = from_scenario(scenario).training
+    assert weights is not None
+    assert facts is not None
+    problem = problem_of(facts.config | {"samples": facts.samples}, facts.seed)
+    batch = sorted({draw.below(facts.samples) for _ in range(4)})
+    gradient = Oracle(problem).gradient_sum(weights, batch)
+    return largest_difference(problem, weights, batch, gradient) <= BOUND
+
+
+class Totals:
+    """What a sweep has come to so far; rows are added in the order of cases."""
+
+    def __init__(self) -> None:
+        self.runs: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
+        self.sums: Counter[str] = Counter()
+        self.counters: dict[str, Counter[str]] = {}
+        self.ratio_ppm = 0
+        self.several = self.discriminating = 0
+        self.failing: list[Row] = []
+
+    def add(self, row: Row) -> None:
+        """Count one row."""
+        strategy = row["strategy"]
+        self.runs[strategy] += 1
+        self.outcomes[row["outcome"]] += 1
+        for name in ("steps", "rollbacks"):
+            self.sums[name] += row.get(name, 0)
+        self.counters.setdefault(strategy, Counter()).update(row.get("counters", {}))
+        self.ratio_ppm = max(self.ratio_ppm, row.get("ratio_ppm", 0))
+        if row["workers"] >= _SEVERAL:
+            self.several += 1
+            self.discriminating += row.get("discriminating", 0) > 0
+        if row["outcome"] in ("Fail", "Diverged", "Abort"):
+            self.failing.append(row)
+
+    @property
+    def stalls(self) -> int:
+        """Runs that did not take their steps in the quiet phase."""
+        return sum(any(one["kind"] == "train_progress" for one in row.get("failed", ())) for row in self.failing)
+
+    @property
+    def violations(self) -> int:
+        """Runs that broke an invariant, or were aborted by a guard."""
+        broken = (any(one["kind"] != "train_progress" for one in row.get("failed", ())) for row in self.failing)
+        return sum(broken) + self.outcomes["Abort"]
+
+    def zero_counters(self) -> dict[str, tuple[str, ...]]:
+        """Return the required counters that no run raised, by strategy; strategies without any are left out."""
+        found = {strategy: missing(counts, strategy) for strategy, counts in self.counters.items()}
+        return {strategy: names for strategy, names in found.items() if names}
+
+    @property
+    def discriminates_enough(self) -> bool:
+        """Whether enough of the runs with several workers could have shown a wrong weighting."""
+        return (self.several - self.discriminating) * 100 <= MOST_UNDISCRIMINATING_PERCENT * self.several
+
+
+def report(totals: Totals) -> Mapping[str, Any]:
+    """Return the totals as a JSON object."""
+    return {
+        "runs": dict(sorted(totals.runs.items())),
+        "outcomes": dict(sorted(totals.outcomes.items())),
+        "violations": totals.violations,
+        "stalls": totals.stalls,
+        "steps": totals.sums["steps"],
+        "rollbacks": totals.sums["rollbacks"],
+        "worst_ratio_ppm": totals.ratio_ppm,
+        "several_workers": totals.several,
+        "of_them_discriminating": totals.discriminating,
+        "counters": {strategy: dict(sorted(counts.items())) for strategy, counts in sorted(totals.counters.items())},
+        "zero_counters": totals.zero_counters(),
+        "failing": totals.failing,
+    }
