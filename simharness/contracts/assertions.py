@@ -158,6 +158,16 @@ class TrainProgress(_Assertion, frozen=True, kw_only=True, tag="train_progress")
     min_steps: int
 
 
+class SupervisorInvariantsHold(_Assertion, frozen=True, kw_only=True, tag="supervisor_invariants_hold"):
+    """The invariants of the job supervisor, computed anew from the world's trace records (supervisor design, section 12)."""
+
+
+class SupervisorSettlesWithin(_Assertion, frozen=True, kw_only=True, tag="supervisor_settles_within"):
+    """The job comes to its end within `steps` steps of the quiet phase (supervisor design, section 13)."""
+
+    steps: int
+
+
 Assertion = (
     AllAliveAt
     | AllAliveThroughout
@@ -180,6 +190,8 @@ Assertion = (
     | TrainWeights
     | TrainProvenance
     | TrainProgress
+    | SupervisorInvariantsHold
+    | SupervisorSettlesWithin
 )
 
 TRAINING_INVARIANTS: Final[tuple[type[Assertion], ...]] = (
@@ -209,6 +221,8 @@ ASSERTION_TYPES: Final[tuple[type[Assertion], ...]] = (
     PeerDetectedDeadWithin,
     *TRAINING_INVARIANTS,
     TrainProgress,
+    SupervisorInvariantsHold,
+    SupervisorSettlesWithin,
 )
 
 Outcome = Literal["Pass", "Fail", "Inconclusive"]

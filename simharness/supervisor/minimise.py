@@ -151,7 +151,10 @@ def regression(small: Minimised) -> tuple[str, str]:
         "peers": [{"id": JOB, "kind": "supervisor", "initial_state": "fresh", "kind_config": config}],
         "assertions": [
             {"kind": "supervisor_invariants_hold"},
-            {"kind": "supervisor_settles_within", "steps": FILE_BOUND if found.profile.store == "file" else MEMORY_BOUND},
+            {
+                "kind": "supervisor_settles_within",
+                "steps": FILE_BOUND if found.profile.store == "file" else MEMORY_BOUND,
+            },
         ],
     }
     head = (

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from simharness.contracts.assertions import ASSERTION_TYPES, TRAINING_INVARIANTS, Assertion
+from simharness.contracts.assertions import (
+    ASSERTION_TYPES,
+    TRAINING_INVARIANTS,
+    Assertion,
+    SupervisorInvariantsHold,
+    SupervisorSettlesWithin,
+)
 from simharness.contracts.records import Termination
 from simharness.contracts.scenario import PeerDecl
 from tests.assertions.literal import Reading
@@ -15,8 +21,9 @@ ENDS = st.sampled_from((("duration", LAST_NS + 10), ("duration", LAST_NS), ("abo
 
 
 def test_the_strategies_cover_the_catalogue() -> None:
-    """No kind of §10.1 is left out; the invariants of training have histories of their own (test_training_folds)."""
-    assert {*OF_KIND, *TRAINING_INVARIANTS} == set(ASSERTION_TYPES)
+    """No kind of §10.1 is left out; invariants of training and of the supervisor have histories of their own."""
+    of_supervisor = (SupervisorInvariantsHold, SupervisorSettlesWithin)
+    assert {*OF_KIND, *TRAINING_INVARIANTS, *of_supervisor} == set(ASSERTION_TYPES)
 
 
 @pytest.mark.spec("§10.5", "Per-kind soundness")

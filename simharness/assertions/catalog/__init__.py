@@ -14,6 +14,8 @@ from simharness.assertions.catalog.instants import ConvergenceAfterFold, PeerDet
 from simharness.assertions.catalog.probes import NoDeadWhenProbesOkFold, NoFlapWhileProbesOkFold
 from simharness.assertions.catalog.resurrection import DeadPeerResurrectsWithinFold
 from simharness.assertions.catalog.stages import NameResolvesWithinFold, WorkerAliveThroughoutFold
+from simharness.assertions.catalog.supervisor_invariants import SupervisorInvariantsHoldFold
+from simharness.assertions.catalog.supervisor_settles import SupervisorSettlesWithinFold
 from simharness.assertions.catalog.training_order import TrainStepOrderFold
 from simharness.assertions.catalog.training_progress import TrainProgressFold
 from simharness.assertions.catalog.training_provenance import TrainProvenanceFold
@@ -47,4 +49,6 @@ FOLDS: Final[dict[type[kinds.Assertion], Callable[[Any, Setting, Board, int], Fo
     kinds.TrainWeights: TrainWeightsFold,
     kinds.TrainProvenance: TrainProvenanceFold,
     kinds.TrainProgress: TrainProgressFold,
+    kinds.SupervisorInvariantsHold: SupervisorInvariantsHoldFold,
+    kinds.SupervisorSettlesWithin: SupervisorSettlesWithinFold,
 }
