@@ -9,7 +9,10 @@ profiles.register()
 settings.load_profile("sim-dev")
 
 
-def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Register the plugin under its installed name, unless the installation has done so."""
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Add our own option; register the plugin under its installed name, unless the installation has done so."""
+    parser.addoption(
+        "--require-browser", action="store_true", help="fail, not skip, where there is no Chromium to test with"
+    )
     if not pluginmanager.has_plugin("simharness"):
         pluginmanager.register(plugin, "simharness")

@@ -58,7 +58,7 @@ def run_figure(pair: Pair, run: Run, div_id: str) -> str:
         figure.add_vrect(x0=window.from_step, x1=until, fillcolor=_SHADE, line_width=0, layer="below")
     _marks(figure, run, -0.11 * most)
     if run.broken is not None:
-        _broken(figure, run, div_id)
+        _broken(figure, run)
     figure.update_yaxes(range=_log_range([step.loss for step in every]), type="log", title="loss", row=1, col=1)
     figure.update_yaxes(range=[-0.4 * most, 1.08 * most], tickvals=_ticks(most), title="effective batch", row=2, col=1)
     figure.update_xaxes(range=[-1, max([step.step for step in every], default=0) + 1])
@@ -126,7 +126,7 @@ def _marks(figure: Any, run: Run, at: float) -> None:
             )
 
 
-def _broken(figure: Any, run: Run, div_id: str) -> None:
+def _broken(figure: Any, run: Run) -> None:
     assert run.broken is not None
     loss = {step.step: step.loss for step in run.steps}
     at = run.broken.step
@@ -145,7 +145,7 @@ def _broken(figure: Any, run: Run, div_id: str) -> None:
     figure.add_annotation(
         x=at,
         y=log10(nearest) if nearest > 0 else 0,
-        text=f'<a href="#{div_id}-evidence" target="_self" style="color:{plotting.RED}">broke at step {at}</a>',
+        text=f"broke at step {at}",
         font={"color": plotting.RED},
         arrowcolor=plotting.RED,
         ax=64,

@@ -53,7 +53,7 @@ def hexed(values: Sequence[float]) -> str:
 
 
 def require_torch() -> str:
-    """Return the version of PyTorch.
+    """Return the public version of PyTorch, without what it was built for.
 
     Raises:
         InputError: If the extra `torch` is not installed.
@@ -63,7 +63,7 @@ def require_torch() -> str:
     except ImportError:
         rule = "needs PyTorch, which is not installed: pip install 'simharness[torch]', or compare what was recorded: --from FILE"
         raise InputError(file="(command line)", field="crosscheck", rule=rule) from None
-    return str(torch.__version__)
+    return str(torch.__version__).partition("+")[0]
 
 
 def run(inputs: Inputs, store: str) -> list[Seen]:

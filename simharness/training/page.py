@@ -22,13 +22,23 @@ h3 { font-size: 1rem; } h4 { margin: .4rem 0 .1rem; font-size: .9rem; } a { colo
 code { font-size: .8rem; overflow-wrap: anywhere; }
 nav { display: flex; flex-wrap: wrap; gap: .2rem .9rem; font-size: .9rem; margin: .6rem 0; } section > h2 { margin-bottom: .5rem; }
 article { border-top: 1px solid #e4e7eb; padding-top: .8rem; margin-top: 1rem; }
-.broke { color: #8c1c1c; font-weight: 600; margin: .2rem 0; } .wrong { border-left: 4px solid #c53030; padding-left: .8rem; }
+.broke, .broke a { color: #8c1c1c; font-weight: 600; margin: .2rem 0; }
+.wrong { border-left: 4px solid #c53030; padding-left: .8rem; }
 table.plain { min-width: 0; width: auto; } table.plain td, table.plain th { padding-right: 1.1rem; }
 td.n, th.n { text-align: right; }
 .tag { display: inline-block; border: 1px solid #9aa5b1; border-radius: 4px; padding: 0 .4rem; font-size: .75rem; color: #3e4c59; }
 .key span { margin-right: .3rem; } .key span + span { margin-right: 1rem; } .key { line-height: 1.8; }
 ul { padding-left: 1.2rem; } ol { padding-left: 1.6rem; } li { margin: .25rem 0; } .charts > div { min-width: 0; }
 """
+_SCRIPT: Final = """<script>
+for (const side of document.querySelectorAll("[data-evidence]"))
+  side.querySelector(".js-plotly-plot").on("plotly_click", event => {
+    if (event.points[0].x === Number(side.dataset.step)) location.hash = side.dataset.evidence;
+  });
+</script>
+"""
+"""Leads from a red mark to its evidence: the library drops links to the page itself where that is a file."""
+
 _CLAIM: Final = (
     (
         "Workers train one model on shards of their own and agree on every step, by ring all-reduce or through a parameter "
@@ -94,7 +104,7 @@ def page(report: Report) -> str:
     body = "".join(section(name, title, text) for name, title, text in shown)
     words = f"simharness {report.version}{', quick' if report.quick else ''}; byte for byte the same from the same report.json"
     head = f'<p>{chip(_worst(report.runs))} <span class="quiet">{escape(words)}</span></p><nav>{links}</nav>\n'
-    return pages.page(TITLE, head + body, script=plotting.plotly_script(), style=_STYLE)
+    return pages.page(TITLE, head + body + _SCRIPT, script=plotting.plotly_script(), style=_STYLE)
 
 
 def _worst(runs: Iterable[Run]) -> str:
@@ -199,17 +209,18 @@ def _pair(pair: Pair) -> str:
 
 def _side(pair: Pair, run: Run) -> str:
     div_id = f"run-{pair.name}-{run.strategy}"
-    broken, told = run.broken, ""
+    broken, told, mark = run.broken, "", ""
     if broken is not None:
         words = f"Broke at step {broken.step}, {broken.at_ns / _NS_A_S:.6f} s virtual, at {broken.worker}: {broken.invariant}"
+        mark = f' data-step="{broken.step}" data-evidence="{div_id}-evidence"'
         told = (
-            f'<p class="broke">{escape(words)}</p>'
+            f'<p class="broke"><a href="#{div_id}-evidence">{escape(words)}</a></p>'
             f'<p class="quiet" id="{div_id}-evidence">{escape(broken.note)} ({escape(broken.reference)})</p>'
         )
     defects = f"; defects switched on: {', '.join(run.defects)}" if run.defects else ""
     facts = f"{run.workers} workers, {run.model}, seed {run.seed}{defects}"
     return (
-        f"<div><h4>{escape(STRATEGY_NAMES[run.strategy])} {chip(run.outcome)}</h4>"
+        f"<div{mark}><h4>{escape(STRATEGY_NAMES[run.strategy])} {chip(run.outcome)}</h4>"
         f'<p class="quiet">{escape(facts)}</p>{told}{charts.run_figure(pair, run, div_id)}{_details(run)}</div>'
     )
 

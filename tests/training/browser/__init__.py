@@ -1,0 +1,1 @@
+"""The report in a headless Chromium (marker `browser`)."""
