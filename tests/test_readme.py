@@ -8,7 +8,7 @@ import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import strategies as st
@@ -18,10 +18,10 @@ from simharness.hosts.kinds import Kinds
 from simharness.run import run_to_bundle
 from simharness.scenario.loader import load
 from simharness.stateful.conformance import HostKindConformance
-from tests.documents import ROOT, block, blocks
+from tests.documents import ROOT, block, blocks, play
 
 README = "README.md"
-TESTED = {"flap", "loop", "scenario", "host", "entry", "bundle"}
+TESTED = {"flap", "loop", "scenario", "host", "entry", "bundle", "supervisor"}
 
 RUMOUR_SCENARIO = """
 name = "rumour"
@@ -66,32 +66,6 @@ max = 3
 """
 
 
-class Typed(NamedTuple):
-    """One line of a console block: what is typed, how it exits, what it prints (`...` stands for anything)."""
-
-    command: str
-    code: int
-    output: tuple[str, ...]
-
-
-def typed(text: str) -> list[Typed]:
-    """Return the commands of a console block. `# exits with N` at the end of a line is a comment to the shell too."""
-    found: list[Typed] = []
-    for line in text.splitlines():
-        if line.startswith("$ "):
-            code = re.search(r" # exits with (\d+)$", line)
-            found.append(Typed(line.removeprefix("$ "), int(code[1]) if code else 0, ()))
-        else:
-            found[-1] = found[-1]._replace(output=(*found[-1].output, line))
-    return found
-
-
-def pattern(lines: tuple[str, ...]) -> str:
-    """Return the regular expression of a printed output; a line of `...` alone stands for any number of lines."""
-    parts = [".*" if line == "..." else ".*".join(map(re.escape, line.split("..."))) + "\n" for line in lines]
-    return "".join(parts) + ".*"
-
-
 @pytest.fixture(scope="module")
 def scenario_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bundle of the README's own scenario."""
@@ -122,24 +96,11 @@ def test_the_setup_commands() -> None:
     assert all(match["venv"].startswith(".venv") for match in found.values() if match)
 
 
-@pytest.mark.parametrize("name", ["flap", "loop"])
+@pytest.mark.parametrize("name", ["flap", "loop", "supervisor"])
 def test_the_console_blocks(name: str, tmp_path: Path) -> None:
     """Typed line by line beside the scenarios of this repository, they exit and print as they are shown."""
     shutil.copytree(ROOT.joinpath("scenarios"), tmp_path.joinpath("scenarios"))
-    bin_directory = tmp_path.joinpath("bin")
-    bin_directory.mkdir()
-    script = bin_directory.joinpath("simharness")
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m simharness "$@"\n', encoding="utf-8")
-    script.chmod(0o755)
-    environment = {"PATH": f"{bin_directory}{os.pathsep}/usr/bin{os.pathsep}/bin", "PYTHONPATH": str(ROOT)}
-    lines = typed(block(README, "test", name).text)
-    assert lines
-    for line in lines:
-        outcome = subprocess.run(
-            ["sh", "-c", line.command], cwd=tmp_path, env=environment, check=False, capture_output=True, text=True
-        )
-        assert (outcome.returncode, outcome.stderr) == (line.code, ""), line.command
-        assert re.fullmatch(pattern(line.output), outcome.stdout, re.DOTALL), outcome.stdout
+    play(block(README, "test", name).text, tmp_path)
 
 
 def test_the_scenario(scenario_bundle: Path) -> None:
