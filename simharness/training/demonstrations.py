@@ -15,8 +15,8 @@ from simharness.contracts.records import EventRecord
 from simharness.scenario.loader import loads
 from simharness.stateful.playing import Played, play
 from simharness.training import costs, crosscheck
+from simharness.training.coverage import covered
 from simharness.training.document import STRATEGIES
-from simharness.training.sights import counters
 
 _SILENT: Final = 0.01
 _RECENT: Final = 8
@@ -140,8 +140,9 @@ def textbook_costs(kinds: KindRegistry, on: bool) -> Shown:  # noqa: FBT001
 def half_the_records(kinds: KindRegistry, on: bool) -> Shown:  # noqa: FBT001
     """Count the parts of the dead in commits, over host records alone or over all."""
     played = _played(kinds, "ps", ["pace_ns = 40_000_000"], [(150, "peer_slow", "w2"), (255, "peer_kill", "w1")])
-    records = _events(played) if on else played.ordered.events
-    found = counters(records, workers=4).get("contribution of the dead", 0)  # type: ignore[arg-type]  # no snapshot
+    facts = from_scenario(played.scenario).training
+    assert facts is not None
+    found = covered(facts, _events(played) if on else played.ordered.events)["death after READY or PUSH"]
     return Shown(not found, f"contributions of a dead worker: {found}")
 
 

@@ -86,15 +86,14 @@ def run_file(file: File, kinds: KindRegistry, settings: Mapping[str, Any] | None
     )
 
 
-_ACCOUNTS: Final = re.compile(r"(?P<undone>\d+) undone, .* (?P<orphans>\d+) orphans in ")
+_ORPHANS: Final = re.compile(r", (\d+) orphans in ")
 
 
 def _accounted(verdicts: Sequence[Verdict]) -> dict[str, int]:
-    """Return what the accounting of samples found, which only its own words tell."""
+    """Return how many orphans the accounting of samples found, which its own words tell."""
     for verdict in verdicts:
-        if verdict.kind == "train_sample_accounting" and (found := _ACCOUNTS.search(verdict.note or "")):
-            counts = {"orphan": int(found["orphans"]), "sample undone": int(found["undone"])}
-            return {name: count for name, count in counts.items() if count}
+        if verdict.kind == "train_sample_accounting" and (found := _ORPHANS.search(verdict.note or "")):
+            return {"orphan": int(found[1])} if int(found[1]) else {}
     return {}
 
 

@@ -47,7 +47,12 @@ def seen(scenario: Scenario, records: Sequence[Record]) -> Seen:
     steps = _steps(scenario, events, losses)
     marks = sorted([*_marks(events), *_epoch_ends(steps)], key=lambda mark: (mark.at_ns, mark.step, mark.kind))
     windows = tuple([_placed(window, steps) for window in _windows(scenario)])
-    return Seen(steps, tuple(marks), windows, counters(events, len(facts.workers)), _last(events))
+    return Seen(steps, tuple(marks), windows, counters(facts, events) | _aborts(marks), _last(events))
+
+
+def _aborts(marks: Iterable[Mark]) -> dict[str, int]:
+    found = sum(mark.kind == "abort" for mark in marks)
+    return {"abort": found} if found else {}
 
 
 def _last(events: Iterable[Line]) -> str:
