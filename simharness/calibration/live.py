@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Final, NamedTuple
 
 import msgspec
@@ -84,7 +85,7 @@ def against_live(
     """Compare simulated runs with live ones by every metric that either side has.
 
     numbers: the median of ours must lie in the `band` of the live repeats.
-    distributions: so must the median of each percentile of §11.3.
+    distributions: so must the median of each percentile of §11.3; of sizes, where its rank may be off by the floor of messages.
     counts: `total_variation` between the sums, at most `1 + spread` times the largest distance of a live repeat from their sum.
     labels: what most runs of ours show must be among what live repeats show.
     A metric that one side never has is "no figure", unless it is a count, which then is 0.
@@ -94,7 +95,7 @@ def against_live(
         _number_row(key, ours, theirs, tolerance.spread, floor_of(key)) for key in _keys("numbers", [*ours, *theirs])
     ]
     rows += [
-        _distribution_row(key, ours, theirs, tolerance.spread, floor_of(key))
+        _distribution_row(key, ours, theirs, tolerance.spread, floor_of)
         for key in _keys("distributions", [*ours, *theirs])
     ]
     shares = SetTolerance(spread=1 + tolerance.spread, ratio=1, total_variation=0, reason="")
@@ -128,6 +129,10 @@ class _Floor:
         if metric.startswith(("message.", "cache.hit", "events.total.")):
             return self._messages
         return self._share if metric.startswith(("swim.alive_fraction.", "swim.dead_share.")) else 0.0
+
+    def ranks(self, metric: str, count: int) -> int:
+        """Return by how many percent of the sample the rank of a percentile is unknown."""
+        return ceil(100 * self._messages / count) if metric.startswith("message.size.") else 0
 
 
 def _keys(field: str, runs: Sequence[Metrics]) -> list[str]:
@@ -171,15 +176,30 @@ def _number_row(key: str, ours: Sequence[Metrics], theirs: Sequence[Metrics], sp
     return _row(key, _range(mine), _range(live), judged)
 
 
-def _distribution_row(key: str, ours: Sequence[Metrics], theirs: Sequence[Metrics], spread: float, floor: float) -> Row:
+def _distribution_row(
+    key: str, ours: Sequence[Metrics], theirs: Sequence[Metrics], spread: float, floor_of: _Floor
+) -> Row:
     mine, live = (
         [metrics.distributions[key] for metrics in side if key in metrics.distributions] for side in (ours, theirs)
     )
     judged = [
-        (_middle(mine, percent), band([item.at(percent) for item in live], spread, floor))
+        (_middle(mine, percent), _band_at(live, percent, spread, floor_of, key))
         for percent in (PERCENTILES if mine and live else ())
     ]
     return _row(key, _percentiles(mine), _percentiles(live), judged)
+
+
+def _band_at(live: Sequence[Distribution], percent: int, spread: float, floor_of: _Floor, key: str) -> Band:
+    """Return the band of one percentile, from the least rank that it may have to the greatest."""
+    low, high = (
+        band([_at(item, percent + sign * floor_of.ranks(key, item.count)) for item in live], spread, floor_of(key))
+        for sign in (-1, 1)
+    )
+    return Band(low.low, high.high)
+
+
+def _at(item: Distribution, percent: int) -> float:
+    return item.at(min(max(0, percent), 100))
 
 
 def _middle(side: Sequence[Distribution], percent: int) -> float:

@@ -71,9 +71,10 @@ def _print(pair: BothWays) -> None:
     print(
         f"pair         {pair.name}, simulated (ours) against live (theirs)  seeds {pair.seeds[0]} to {pair.seeds[-1]}"
     )
-    print("\n".join(report.table(_short(pair.comparison))))
-    print(f"verdict      {pair.verdict}  {pair.comparison.coverage}")
-    print(f"live runs    {_facts(pair)}\n")
+    print("\n".join(report.table(_short(pair.comparison))[:-1]))
+    print(f"coverage     {pair.comparison.coverage}")
+    print(f"live runs    {_facts(pair)}")
+    print(f"verdict      {pair.verdict}\n")
 
 
 def _short(comparison: Comparison) -> Comparison:

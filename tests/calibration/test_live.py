@@ -51,7 +51,6 @@ def judged(metric: str, ours: float, *theirs: float) -> str:
         ("swim.detection_first_s", (4.0, 4.0, 4.0), (3.951, 4.049), (3.949, 4.051)),
         ("swim.detection_first_s", (4.0, 4.2, 4.1), (3.751, 4.449), (3.749, 4.451)),
         ("message.count.Ping", (100, 104), (91, 113), (90, 114)),
-        ("message.size_max.Ping", (150, 150), (149, 151), (148, 152)),
         ("swim.false_deaths", (0, 0, 0), (0,), (1,)),
         ("swim.false_deaths", (0, 1, 0), (0, 2), (3,)),
         ("swim.alive_fraction.a", (1, 1), (0.996,), (0.995,)),
@@ -70,6 +69,21 @@ def test_every_percentile_must_lie_in_its_band(shift: float, expected: str) -> N
     ours = metrics(samples={"probe.rtt_ms": [41.0] * 98 + [61 + shift] * 2})
     [row] = against_live("x", [ours], live, scenario(), tolerance()).rows
     assert row.verdict == expected
+
+
+@pytest.mark.parametrize(("ours", "expected"), [(149, "pass"), (151, "pass"), (148, "fail"), (152, "fail")])
+def test_sizes_to_a_byte(ours: int, expected: str) -> None:
+    """Where all messages are alike, one byte."""
+    sides = [metrics(samples={"message.size.Ping": [size] * 100}) for size in (ours, 150)]
+    assert against_live("x", sides[:1], sides[1:] * 3, scenario(), tolerance()).rows[0].verdict == expected
+
+
+@pytest.mark.parametrize(("large", "expected"), [(6, "pass"), (15, "pass"), (0, "fail"), (60, "fail")])
+def test_the_rank_of_a_size_is_known_to_a_message_a_peer(large: int, expected: str) -> None:
+    """Ten of a hundred messages are large; of five peers, five more or less are no difference at p90; none or most are."""
+    sides = [metrics(samples={"message.size.Ping": [150] * (100 - n) + [600] * n}) for n in (large, 10)]
+    found = against_live("x", sides[:1], sides[1:] * 3, scenario(), tolerance()).rows[0]
+    assert found.verdict == expected
 
 
 def test_a_count_that_one_side_lacks_is_zero() -> None:
