@@ -22,7 +22,7 @@ case "$PYTHONHASHSEED" in
     *) echo '{"digest": "900d"}' ;;
 esac
 """
-TOOLS: Final = ("python3", "python3.11", "python3.12", "python3.13", "pytest", "simharness")
+TOOLS: Final = ("python3", "python3.11", "python3.12", "python3.13", "pytest", "simharness", "cmp")
 
 
 class Night:
@@ -32,8 +32,9 @@ class Night:
         programs = root.joinpath("bin")
         programs.mkdir()
         shutil.copytree(ROOT.joinpath(".ci"), root.joinpath(".ci"))
+        root.joinpath("tests").symlink_to(ROOT.joinpath("tests"))
         stand_ins = [programs.joinpath(tool) for tool in TOOLS]
-        for version in ("dev", "3.11", "3.12", "3.13"):
+        for version in ("dev", "3.11", "3.12", "3.13", "torch"):
             inside = root.joinpath("made", version, "bin")
             inside.mkdir(parents=True)
             stand_ins += [inside.joinpath(tool) for tool in ("pip", "pytest", "simharness")]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.tidy.check import HERE, Table, findings, load_exemptions, load_table, package_files, room_of
+from tests.tidy.check import HERE, Table, findings, load_exemptions, load_table, package_files, row_of
 from tests.tidy.rules import RULES
 from tests.tidy.sets import declarations
 from tests.tidy.source import Finding, Source
@@ -102,7 +102,7 @@ def test_the_table_names_every_rule_and_only_known_rooms() -> None:
 
 def test_every_room_of_the_package_is_in_the_table() -> None:
     """A new room cannot be born outside the rules."""
-    assert sorted({room_of(file) for file in package_files()} - set(TABLE.rooms)) == []
+    assert sorted({row_of(file) for file in package_files()} - set(TABLE.rooms)) == []
 
 
 def test_the_package_keeps_the_rules() -> None:

@@ -56,12 +56,13 @@ def package_files() -> dict[str, str]:
 
 def room_of(file: str) -> str:
     """Return the room of a module path such as `simharness/core/ids.py`."""
-    path = file.removeprefix("simharness/")
-    for within in _ROOMS_WITHIN:
-        if path.startswith(f"{within}/"):
-            return within
-    first, *deeper = path.split("/")
+    first, *deeper = file.removeprefix("simharness/").split("/")
     return first if deeper else _NAMED_FILES.get(first, first.removesuffix(".py"))
+
+
+def row_of(file: str) -> str:
+    """Return under which name the table has a module: its room, or the package within it that has rules of its own."""
+    return next((within for within in _ROOMS_WITHIN if file.startswith(f"simharness/{within}/")), room_of(file))
 
 
 def findings(files: Mapping[str, str], table: Table) -> list[Finding]:
@@ -71,7 +72,7 @@ def findings(files: Mapping[str, str], table: Table) -> list[Finding]:
     found = []
     for source in sources:
         sets = Sets(source, declared)
-        room = room_of(source.file)
+        room = row_of(source.file)
         for rule, rooms in table.rules.items():
             for hit in RULES[rule](source, sets) if room in rooms else ():
                 line = getattr(hit.node, "lineno", 1)
