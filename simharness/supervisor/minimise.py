@@ -4,6 +4,7 @@ The seed does not shrink, since it only feeds hashes; the schedule does. Replay 
 part of a schedule is a schedule.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -128,8 +129,11 @@ def minimise(found: Run, *, defects: Defects = NO_DEFECTS, most_runs: int | None
     return Minimised(found=search.best, before=len(found.schedule), runs=search.runs)
 
 
-def regression(small: Minimised) -> tuple[str, str]:
-    """Return name and text of the scenario that replays it: every profile field written out, no defect."""
+def regression(small: Minimised, *, found_with: Iterable[str] = ()) -> tuple[str, str]:
+    """Return name and text of the scenario that replays it: every profile field written out, no defect.
+
+    `found_with`: the defects that were on. The header names them, for they are what the scenario must notice.
+    """
     found = small.found
     name = f"{found.violated}-{found.seed}"
     config: dict[str, Any] = {**table(found.profile), "schedule": written(found.schedule)}
@@ -157,8 +161,9 @@ def regression(small: Minimised) -> tuple[str, str]:
             },
         ],
     }
+    knobs = ", ".join(found_with)
     head = (
         f"# {found.message}\n#\n# reproduces: invariant {found.violated} at seed {found.seed} in the shape"
-        f" {found.profile.shape}, minimised\n# expected: pass-now\n# extends: none\n\n"
+        f" {found.profile.shape}{f', found with {knobs}' if knobs else ''}, minimised\n# expected: pass-now\n# extends: none\n\n"
     )
     return f"{name}.toml", head + tomli_w.dumps(document)
