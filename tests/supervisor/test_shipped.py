@@ -1,16 +1,26 @@
 """The shipped scenarios of the job supervisor replay the case that each of them names, and nothing in them is idle by mistake."""
 
+import re
 import tomllib
 from typing import Any, Final
 
 import pytest
+import tomli_w
 
+from simharness.hosts.kinds import Kinds
+from simharness.scenario.loader import loads
 from simharness.stateful.headers import header_of
+from simharness.stateful.playing import play
 from simharness.supervisor.direct import Run, run
+from simharness.supervisor.knobs import SUPERVISOR
 from simharness.supervisor.schedule import parse
 from tests.tidy.check import ROOT
 
 PLACE: Final = ROOT / "scenarios" / "supervisor"
+REGRESSIONS: Final = sorted(path.stem for path in PLACE.glob("regressions/*.toml"))
+FOUND_WITH: Final = re.compile(
+    r"^# reproduces: invariant (\w+) at seed (\d+) in the shape (\w+), found with (\w+), minimised$"
+)
 
 STORIES: Final[dict[str, tuple[str, ...]]] = {
     "smoke_slurm": ("outcome_completed",),
@@ -29,6 +39,22 @@ STORIES: Final[dict[str, tuple[str, ...]]] = {
 """Name -> the counters of what must have happened."""
 REFUSED: Final = {"hold_release_race": 1}
 """Name -> how many entries are there to be refused."""
+
+NOTICED: Final = (
+    ("two_owners", "BLIND_APPEND", "9"),
+    ("open_after_cancel", "OPEN_IGNORES_CANCEL", "13"),
+    ("lost_start", "RESEND_START", "14"),
+    ("requeue_after_outcome", "SETTLE_BEFORE_FENCE", "X1"),
+    ("requeue_after_outcome", "OPEN_DURING_REQUEUE", "X1"),
+    ("hold_release_race", "HOLD_DURING_RELEASE", "15"),
+    ("stuck_requeue_bit", "IGNORE_REQUEUE_BIT", "X1"),
+    ("lost_node_fence", "STOP_BEFORE_FENCE", "5"),
+    ("lost_node_fence", "FENCE_WITHOUT_VERIFY", "X1"),
+    ("lost_node_fence", "SILENT_WAIT", "L"),
+    ("tampered_record", "SKIP_CHAIN_CHECK", "8"),
+    ("smoke_slurm", "UNGATED_START", "4"),
+)
+"""Scenario, a rule that is switched off, and the invariant that then breaks."""
 
 
 def config_of(name: str) -> tuple[int, dict[str, Any]]:
@@ -116,3 +142,42 @@ def test_nobody_resumes_beside_an_old_process() -> None:
     assert len(asked) > 1
     (release,) = lines(found, "release", "Committed")
     assert asked[-1] < release < lines(found, "Open 2/1/2")[0]
+
+
+# --- with a rule switched off ------------------------------------------------------------------------------------------
+
+
+def verdicts_with(name: str, *defects: str) -> dict[str, tuple[str, str]]:
+    """Run a scenario by the engine; return outcome and note of each assertion."""
+    document = tomllib.loads(PLACE.joinpath(f"{name}.toml").read_text("utf-8"))
+    document["peers"][0]["kind_config"]["defects"] = list(defects)
+    kinds = Kinds()
+    finished = play(loads(tomli_w.dumps(document), kinds, name=name), kinds)
+    return {verdict.kind: (verdict.outcome, str(verdict.note)) for verdict in finished.verdicts()}
+
+
+def fails_by(name: str, defect: str, invariant: str) -> None:
+    """Assert that both assertions fail, and that the first names this invariant."""
+    holds, settles = verdicts_with(name, defect).values()
+    assert (holds[0], settles) == ("Fail", ("Fail", f"invariant {invariant} broke first"))
+    assert re.search(rf"\binvariant {invariant}\b", holds[1])
+
+
+@pytest.mark.parametrize(("name", "defect", "invariant"), NOTICED)
+def test_a_story_notices_the_rule_that_it_is_about(name: str, defect: str, invariant: str) -> None:
+    """Without the rule that its comment names, a story ends badly, by the invariant that the rule is there for."""
+    fails_by(name, defect, invariant)
+
+
+@pytest.mark.parametrize("name", REGRESSIONS)
+def test_a_regression_fails_with_its_defect_alone(name: str) -> None:
+    """Plain it passes; with the defect that its header names it fails by the invariant that its name names (§15.1)."""
+    text = PLACE.joinpath("regressions", f"{name}.toml").read_text("utf-8")
+    (said,) = [found for line in text.splitlines() if (found := FOUND_WITH.match(line)) is not None]
+    invariant, seed, shape, defect = said.groups()
+    assert name == f"{invariant}-{seed}"
+    seed_of, config = config_of(f"regressions/{name}")
+    assert (str(seed_of), config["shape"], config.get("defects")) == (seed, shape, None)
+    assert invariant in {knob.defect: knob.caught_by for knob in SUPERVISOR}[defect]
+    assert [outcome for outcome, _ in verdicts_with(f"regressions/{name}").values()] == ["Pass", "Pass"]
+    fails_by(f"regressions/{name}", defect, invariant)
