@@ -10,7 +10,7 @@ from simharness.bundle.production.simulated import Simulated
 from simharness.bundle.reader import Bundle
 from simharness.calibration.compare import Comparison, Verdict
 from simharness.calibration.distances import median
-from simharness.calibration.live import LiveTolerance, against_live
+from simharness.calibration.live import LEAST_REPEATS, LiveTolerance, against_live
 from simharness.calibration.metrics import Metrics, extract
 from simharness.contracts.host import KindRegistry
 from simharness.contracts.links import LinkOverrides
@@ -25,9 +25,6 @@ from simharness.scenario.loader import Loaded, load
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-LEAST_REPEATS: Final = 3
-"""Less shows no spread."""
 
 _MOST_LEFT_OUT: Final = 3
 """Live runs that may be thrown away, for each that is wanted."""

@@ -20,6 +20,9 @@ FILE: Final = "live_tolerances.toml"
 """The checked-in tolerances of live pairs, beside this module."""
 
 LIVE: Final = "live"
+LEAST_REPEATS: Final = 3
+"""Less shows no spread."""
+
 _HOPS: Final = {"probe.rtt_ms": 2}
 """How many hops a time in milliseconds consists of; anything else is one."""
 
@@ -88,7 +91,7 @@ def against_live(
     distributions: so must the median of each percentile of §11.3; of sizes, where its rank may be off by the floor of messages.
     counts: `total_variation` between the sums, at most `1 + spread` times the largest distance of a live repeat from their sum.
     labels: what most runs of ours show must be among what live repeats show.
-    A metric that one side never has is "no figure", unless it is a count, which then is 0.
+    A metric that ours never have, or fewer than three live repeats, is "no figure", unless it is a count, which then is 0.
     """
     floor_of = _Floor(scenario, tolerance.floors)
     rows = [
@@ -162,7 +165,7 @@ def _row(key: str, ours: str, theirs: str, judged: Sequence[tuple[float, Band]])
         verdict=verdict,
         note="the range of the live repeats, widened by itself and a floor"
         if judged
-        else "one side has no such metric",
+        else "one side never has it, or too few live repeats to show a spread",
     )
 
 
@@ -172,7 +175,7 @@ def _number_row(key: str, ours: Sequence[Metrics], theirs: Sequence[Metrics], sp
         [metrics.numbers.get(key, 0) for metrics in side if counted or key in metrics.numbers]
         for side in (ours, theirs)
     )
-    judged = [(median(mine), band(live, spread, floor))] if mine and live else []
+    judged = [(median(mine), band(live, spread, floor))] if mine and len(live) >= LEAST_REPEATS else []
     return _row(key, _range(mine), _range(live), judged)
 
 
@@ -184,7 +187,7 @@ def _distribution_row(
     )
     judged = [
         (_middle(mine, percent), _band_at(live, percent, spread, floor_of, key))
-        for percent in (PERCENTILES if mine and live else ())
+        for percent in (PERCENTILES if mine and len(live) >= LEAST_REPEATS else ())
     ]
     return _row(key, _percentiles(mine), _percentiles(live), judged)
 

@@ -50,10 +50,10 @@ def judged(metric: str, ours: float, *theirs: float) -> str:
     [
         ("swim.detection_first_s", (4.0, 4.0, 4.0), (3.951, 4.049), (3.949, 4.051)),
         ("swim.detection_first_s", (4.0, 4.2, 4.1), (3.751, 4.449), (3.749, 4.451)),
-        ("message.count.Ping", (100, 104), (91, 113), (90, 114)),
+        ("message.count.Ping", (100, 104, 104), (91, 113), (90, 114)),
         ("swim.false_deaths", (0, 0, 0), (0,), (1,)),
         ("swim.false_deaths", (0, 1, 0), (0, 2), (3,)),
-        ("swim.alive_fraction.a", (1, 1), (0.996,), (0.995,)),
+        ("swim.alive_fraction.a", (1, 1, 1), (0.996,), (0.995,)),
     ],
 )
 def test_numbers(metric: str, theirs: tuple[float, ...], inside: tuple[float, ...], outside: tuple[float, ...]) -> None:
@@ -65,7 +65,7 @@ def test_numbers(metric: str, theirs: tuple[float, ...], inside: tuple[float, ..
 @pytest.mark.parametrize(("shift", "expected"), [(0, "pass"), (4.9, "pass"), (5.1, "fail"), (-5.1, "fail")])
 def test_every_percentile_must_lie_in_its_band(shift: float, expected: str) -> None:
     """Repeats of round trips 2 ms apart, and 1 ms for each of two hops; the least percentile that is outside fails all."""
-    live = [metrics(samples={"probe.rtt_ms": [40 + d] * 98 + [60 + d] * 2}) for d in (0, 2)]
+    live = [metrics(samples={"probe.rtt_ms": [40 + d] * 98 + [60 + d] * 2}) for d in (0, 2, 2)]
     ours = metrics(samples={"probe.rtt_ms": [41.0] * 98 + [61 + shift] * 2})
     [row] = against_live("x", [ours], live, scenario(), tolerance()).rows
     assert row.verdict == expected
@@ -93,11 +93,22 @@ def test_a_count_that_one_side_lacks_is_zero() -> None:
         for row in against_live(
             "x",
             [metrics()],
-            [metrics({"message.count.PingReq": 6, "swim.detection_first_s": 4})] * 2,
+            [metrics({"message.count.PingReq": 6, "swim.detection_first_s": 4})] * 3,
             scenario(),
             tolerance(),
         ).rows
     ] == ["fail", "no figure"]
+
+
+def test_two_repeats_show_no_spread() -> None:
+    """What only two of three live repeats have is no figure, whatever ours is."""
+    assert [judged("swim.detection_first_s", 9, 4, 4), judged("swim.detection_first_s", 9, 4, 4, 4)] == [
+        "no figure",
+        "fail",
+    ]
+    live = [metrics(samples={"probe.rtt_ms": [40.0]})] * 2 + [metrics()]
+    ours = [metrics(samples={"probe.rtt_ms": [90.0]})]
+    assert against_live("x", ours, live, scenario(), tolerance()).rows[0].verdict == "no figure"
 
 
 def test_shares_and_labels() -> None:
