@@ -10,7 +10,7 @@ from simharness.stateful.playing import Played, play
 KINDS = Kinds()
 LONG_NS = 40_000_000_000_000
 TICK_NS = 100_000_000_000
-"""A world begins at its first tick, which may be anywhere in the first period."""
+"""A world begins at its first tick, which may be anywhere in the first period (O8)."""
 
 
 def scenario(seed: int, config: dict[str, object], **tables: object) -> Scenario:

@@ -145,7 +145,7 @@ def recorded(plant: Plant) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(("invariant", "plant"), PLANTS)
 def test_a_planted_violation_is_named(invariant: str, plant: Plant) -> None:
-    """The fold names the number that the checks name, and takes the world's word for what no record shows."""
+    """The fold names the number that the checks name, and takes the world's word for what no record shows (O7)."""
     records = recorded(plant)
     world = {"kind": "SupervisorViolation", "invariant": invariant, "message": "it broke"}
     (holds, settles), notes = folded(history([*records, world]))
@@ -174,7 +174,7 @@ def test_nothing_may_live_after_a_manual_settlement() -> None:
 
 
 def test_what_is_said_at_the_end() -> None:
-    """A settled job passes, in so many steps; one that is cut short, or no job at all, shows nothing."""
+    """A settled job passes, in so many steps; one that is cut short, or no job at all, shows nothing (O7)."""
     records = recorded(running)
     settled = {"kind": "SupervisorSettled", "steps": 8_000, "tampered": True}
     (holds, settles), notes = folded(history([*records, settled]))

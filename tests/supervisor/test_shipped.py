@@ -2,11 +2,13 @@
 
 import re
 import tomllib
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import tomli_w
 
+from simharness.cli.main import main
 from simharness.hosts.kinds import Kinds
 from simharness.scenario.loader import loads
 from simharness.stateful.headers import header_of
@@ -14,6 +16,7 @@ from simharness.stateful.playing import play
 from simharness.supervisor.direct import Run, run
 from simharness.supervisor.knobs import SUPERVISOR
 from simharness.supervisor.schedule import parse
+from tests.supervisor.test_agreement import WORLD_ONLY
 from tests.tidy.check import ROOT
 
 PLACE: Final = ROOT / "scenarios" / "supervisor"
@@ -161,6 +164,7 @@ def fails_by(name: str, defect: str, invariant: str) -> None:
     holds, settles = verdicts_with(name, defect).values()
     assert (holds[0], settles) == ("Fail", ("Fail", f"invariant {invariant} broke first"))
     assert re.search(rf"\binvariant {invariant}\b", holds[1])
+    assert holds[1].startswith("found by the world") == (invariant in WORLD_ONLY)
 
 
 @pytest.mark.parametrize(("name", "defect", "invariant"), NOTICED)
@@ -181,3 +185,16 @@ def test_a_regression_fails_with_its_defect_alone(name: str) -> None:
     assert invariant in {knob.defect: knob.caught_by for knob in SUPERVISOR}[defect]
     assert [outcome for outcome, _ in verdicts_with(f"regressions/{name}").values()] == ["Pass", "Pass"]
     fails_by(f"regressions/{name}", defect, invariant)
+
+
+def test_the_command_line_names_the_invariant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A shipped scenario with a rule switched off exits with 1 and says so; a bundle of it is judged alike (§21, step 8)."""
+    text = PLACE.joinpath("lost_start.toml").read_text("utf-8")
+    file, bundle = tmp_path / "lost_start.toml", tmp_path / "bundle"
+    file.write_text(text.replace("schedule = [", 'defects = ["RESEND_START"]\nschedule = ['), "utf-8")
+    assert main(["run", str(file), "--out", str(bundle)]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("defects switched on: RESEND_START\n")
+    assert "invariant 14: attempt 1/1 is started twice" in said
+    assert main(["eval", str(bundle)]) == 1
+    assert "invariant 14: attempt 1/1 is started twice" in capsys.readouterr().out
