@@ -1,5 +1,6 @@
 """Runs the blocks of a batch on several processes and gives their tallies in the order of blocks."""
 
+import gc
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -47,7 +48,8 @@ def tallies(
 
 
 def _start() -> None:
-    """Leave Ctrl-C to the parent."""
+    """Leave Ctrl-C to the parent. Garbage is collected once a block: a tenth faster, and a block leaves a few MB."""
+    gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -55,4 +57,7 @@ def _block(task: Task, block: Block, caught_by: tuple[str, ...] | None) -> Tally
     stop: Stop | None = None
     if caught_by is not None:
         stop = lambda breach: not caught_by or breach.invariant in caught_by  # noqa: E731  # a process cannot be sent one
-    return run_block(task, block, stop_at=stop)
+    tally = run_block(task, block, stop_at=stop)
+    if not gc.isenabled():
+        gc.collect()
+    return tally
