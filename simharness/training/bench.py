@@ -158,6 +158,14 @@ def _measured(kinds: KindRegistry, *, quick: bool, told: Callable[[str], object]
                 Cell(tag="measured", what=f"{strategy}: {what}", workers=workers, parameters=5, value=value, unit=unit)
                 for what, value, unit in figures
             ]
+    for model in walls.MODELS:
+        cost = walls.oracle_cost(model, rounds=3 * rounds)
+        for what, value, unit in (
+            ("judged", cost.milliseconds, "ms"),
+            ("judged / gradient", cost.over_production, "x"),
+        ):
+            name, n = f"reference, {model}, 32 samples: {what}", walls.BATCHES
+            cells.append(Cell(tag="measured", what=name, workers=n, parameters=cost.parameters, value=value, unit=unit))
     return cells
 
 

@@ -25,7 +25,7 @@ article { border-top: 1px solid #e4e7eb; padding-top: .8rem; margin-top: 1rem; }
 .broke, .broke a { color: #8c1c1c; font-weight: 600; margin: .2rem 0; }
 .wrong { border-left: 4px solid #c53030; padding-left: .8rem; }
 table.plain { min-width: 0; width: auto; } table.plain td, table.plain th { padding-right: 1.1rem; }
-td.n, th.n { text-align: right; }
+td.n, th.n { text-align: right; } th { white-space: nowrap; } article h3 { margin-top: .3rem; }
 .tag { display: inline-block; border: 1px solid #9aa5b1; border-radius: 4px; padding: 0 .4rem; font-size: .75rem; color: #3e4c59; }
 .key span { margin-right: .3rem; } .key span + span { margin-right: 1rem; } .key { line-height: 1.8; }
 ul { padding-left: 1.2rem; } ol { padding-left: 1.6rem; } li { margin: .25rem 0; } .charts > div { min-width: 0; }

@@ -2,11 +2,14 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from simharness.assertions.streaming import StreamingEvaluator
+from simharness.assertions.training_oracle.ieee import decode
+from simharness.assertions.training_oracle.problem import problem_of
+from simharness.assertions.training_oracle.reference import Oracle, State
 from simharness.contracts.assertions import TRAINING_INVARIANTS
 from simharness.contracts.host import KindRegistry
 from simharness.contracts.ports import LiveEvaluator
@@ -19,9 +22,14 @@ from simharness.scenario.loader import loads
 from simharness.systems.training.job import Job
 from simharness.systems.training.plan import Member
 from simharness.systems.training.state import TrainState, mask
-from simharness.systems.training.table import config_from
+from simharness.systems.training.table import config_from, resolve
 
 STRATEGIES: Final = ("ring", "ps")
+MODELS: Final = ("linear", "sqhinge", "mlp")
+BATCHES: Final = 8
+"""Of four samples each, in the step that the reference judges."""
+_TICK_NS: Final = 10_000_000
+_REPEATS: Final = 50
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +98,44 @@ def _job(scenario: Scenario) -> Job:
     config = config_from(hub.kind_config, workers=workers, hub=hub.id, tick_period_ns=scenario.default_tick_period_ns)
     root = Root(scenario.seed)
     return Job(config, lambda label: root.system("training", label))
+
+
+class OracleCost(NamedTuple):
+    """What judging one step of 32 samples costs."""
+
+    model: str
+    parameters: int
+    milliseconds: float
+    over_production: float
+    """Times the production gradient of the same batch."""
+
+
+def oracle_cost(model: str, *, rounds: int) -> OracleCost:
+    """Measure the reference route on one step of eight workers, four samples each, at the first parameters."""
+    table, wrong = resolve(
+        {"strategy": "ring", "model": model, "init": "grid"}, tick_period_ns=_TICK_NS, workers=BATCHES
+    )
+    assert not wrong, wrong
+    names = [f"w{index}" for index in range(BATCHES)]
+    root = Root(1)
+    job = Job(
+        config_from(table, workers=names, hub="hub", tick_period_ns=_TICK_NS),
+        lambda label: root.system("training", label),
+    )
+    oracle = Oracle(problem_of(table, 1))
+    batches = [tuple(range(4 * at, 4 * at + 4)) for at in range(BATCHES)]
+    ids = tuple([sample for batch in batches for sample in batch])
+    weights = decode(job.start.weights.hex())
+    still = decode(job.start.momentum.hex())
+    assert weights is not None
+    assert still is not None
+    state = State(weights, still)
+    judged = min(timed(lambda: oracle.judge(state, state, batches)) for _ in range(rounds))
+    made = min(
+        timed(lambda: [job.kernel.gradient_sum(job.start.weights, ids, scale=1) for _ in range(_REPEATS)])
+        for _ in range(rounds)
+    )
+    return OracleCost(model, oracle.length, judged * 1000, judged / (made / _REPEATS))
 
 
 class _Commits:
