@@ -100,6 +100,15 @@ def test_the_table_names_every_rule_and_only_known_rooms() -> None:
         assert set(rooms) <= set(TABLE.rooms), rule
 
 
+def test_a_package_within_a_room_has_a_row_of_its_own() -> None:
+    """Rules of the supervisor's processes hold in its package and in no other system (ruling O9)."""
+    text = planted("generator-cleanup")
+    assert row_of("simharness/systems/supervisor/store/files.py") == "systems/supervisor"
+    assert row_of("simharness/systems/swim/node.py") == "systems"
+    assert findings({"simharness/systems/supervisor/x.py": text}, only("generator-cleanup", "systems/supervisor"))
+    assert not findings({"simharness/systems/swim/x.py": text}, only("generator-cleanup", "systems/supervisor"))
+
+
 def test_every_room_of_the_package_is_in_the_table() -> None:
     """A new room cannot be born outside the rules."""
     assert sorted({row_of(file) for file in package_files()} - set(TABLE.rooms)) == []
