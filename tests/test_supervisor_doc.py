@@ -15,6 +15,7 @@ def test_every_block_is_checked() -> None:
     marks = [(item.kind, item.name) for item in blocks(DOCUMENT)]
     assert [(kind, name) for kind, name in marks if kind != "from"] == [
         ("test", "run"),
+        ("test", "approve"),
         ("test", "schedule"),
         ("trace", "plain"),
         ("trace", "RESEND_START"),
@@ -22,7 +23,7 @@ def test_every_block_is_checked() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["run", "knob"])
+@pytest.mark.parametrize("name", ["run", "approve", "knob"])
 def test_the_console_blocks(name: str, tmp_path: Path) -> None:
     """Typed line by line, they exit and print as they are shown."""
     play(block(DOCUMENT, "test", name).text, tmp_path)

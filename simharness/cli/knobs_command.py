@@ -23,7 +23,7 @@ _COLUMNS: Final = ("defect", "examples", "mutations", "peers", "fired", "seconds
 def run(args: argparse.Namespace) -> int:
     """Hunt every defect, or those named; exit 1 if one survives without an exemption."""
     check_writable(Path(args.out).joinpath("x.toml"))
-    exemptions = _exemptions()
+    exemptions = known_exemptions()
     systems = _systems(args)
     knobs = _chosen(args, systems)
     seeded = supervisor_hunts.chosen(args, exemptions) if "supervisor" in systems else []
@@ -78,7 +78,7 @@ def _chosen(args: argparse.Namespace, systems: Sequence[str]) -> list[Knob]:
     return [known[name] for name in dict.fromkeys(args.defect or known) if name in known]
 
 
-def _exemptions() -> tuple[Exemption, ...]:
+def known_exemptions() -> tuple[Exemption, ...]:
     """Read the exemptions of the project that we stand in, if it has any."""
     try:
         text = _EXEMPTIONS.read_text("utf-8")

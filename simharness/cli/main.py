@@ -161,9 +161,10 @@ def parser() -> argparse.ArgumentParser:
 def _add_supervisor(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
     """Add the batches of the job supervisor's world."""
     supervisor = command(
-        "supervisor", "run the job supervisor's world by the seed: batches, replays, minimised failures"
+        "supervisor", "run the job supervisor's world by the seed: batches, replays, minimised failures, approval"
     )
-    supervisor.add_argument("action", choices=["batch", "replay", "minimise"], help="what to do")
+    actions = ["batch", "replay", "minimise", "approve", "status"]
+    supervisor.add_argument("action", choices=actions, help="what to do")
     supervisor.add_argument("--seeds", metavar="A..B", help="seeds from A to B, B excluded")
     supervisor.add_argument("--seed", type=_unsigned, help="this one seed")
     supervisor.add_argument("--shape", default="both", metavar="NAME", help="slurm, kubeflow, or both (both)")

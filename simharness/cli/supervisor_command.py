@@ -4,10 +4,10 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -20,7 +20,7 @@ from simharness.cli.sweep_command import seeds
 from simharness.core.errors import InputError
 from simharness.core.units import NS_PER_S
 from simharness.stateful.registry import choose
-from simharness.supervisor.batch import DEFECT_NAMES, Breach, Tally, Task, plain
+from simharness.supervisor.batch import DEFECT_NAMES, Breach, Tally, Task, plain, total
 from simharness.supervisor.direct import Run
 from simharness.supervisor.direct import run as run_seed
 from simharness.supervisor.minimise import minimise, regression
@@ -37,6 +37,8 @@ def run(args: argparse.Namespace) -> int:
         "batch": _batch,
         "minimise": _minimise,
         "replay": _replay,
+        "approve": _approval,
+        "status": _approval,
     }
     return actions[args.action](args)
 
@@ -46,27 +48,57 @@ def run(args: argparse.Namespace) -> int:
 
 def _batch(args: argparse.Namespace) -> int:
     if args.merge:
-        return _report(args, *merged([Path(name) for name in args.merge]), seconds=0)
+        return _report(args, *merged([Path(name) for name in args.merge]))
     if args.trace:
         return _trace(args)
     task = task_of(args)
     say_defects(args, task)
-    started = time.monotonic_ns()
-    tally = Tally()
-    caught_by = () if args.stop_at_first else None
+    done = ran(args, task, stop_at_first=args.stop_at_first)
+    return _report(args, task, total(done.tallies), done)
+
+
+class Ran(NamedTuple):
+    """The tallies of a task's blocks, in order, and how fast those were that the file did not hold already."""
+
+    tallies: list[Tally]
+    fresh: int
+    """Runs that were made now."""
+    seconds: int
+
+    @property
+    def runs_per_s(self) -> int:
+        """How fast that was; 0 if it was too quick to tell."""
+        return self.fresh // self.seconds if self.seconds else 0
+
+
+def ran(args: argparse.Namespace, task: Task, *, stop_at_first: bool = False) -> Ran:
+    """Run the blocks of a task, as many processes at a time as the command line says; go on from its file."""
+    started, fresh = time.monotonic_ns(), 0
     with BatchFile.opened(args.out, task) as file:
         blocks = list(task.blocks())
-        for done in file.taken_up(blocks):
-            tally = tally.plus(done)
+        done = file.taken_up(blocks)
         left = blocks[file.done :]
-        with progress(args, len(left)) as advance:
-            for found in tallies(task, left, args.jobs or os.cpu_count() or 1, caught_by):
+        with progress(args, len(left), "blocks of seeds") as advance:
+            for found in tallies(task, left, jobs_of(args), () if stop_at_first else None):
                 file.append(found)
-                tally = tally.plus(found)
+                done.append(found)
+                fresh += sum(found.runs.values()) * (2 if task.twice else 1)
                 advance()
-                if found.breaches and args.stop_at_first:
+                if found.breaches and stop_at_first:
                     break
-    return _report(args, task, tally, seconds=(time.monotonic_ns() - started) // NS_PER_S)
+    return Ran(done, fresh, (time.monotonic_ns() - started) // NS_PER_S)
+
+
+def jobs_of(args: argparse.Namespace) -> int:
+    """Return how many processes the command line asks for, or one a core."""
+    jobs: int = args.jobs or os.cpu_count() or 1
+    return jobs
+
+
+def _approval(args: argparse.Namespace) -> int:
+    from simharness.cli import supervisor_approval  # noqa: PLC0415  # it is built on this module
+
+    return supervisor_approval.run(args)
 
 
 def task_of(args: argparse.Namespace) -> Task:
@@ -120,8 +152,8 @@ def _shard(text: str | None) -> tuple[int, int]:
 
 
 @contextmanager
-def progress(args: argparse.Namespace, total: int) -> Iterator[Callable[[], None]]:
-    """Show a bar over blocks on a terminal."""
+def progress(args: argparse.Namespace, size: int, what: str) -> Iterator[Callable[[], None]]:
+    """Show a bar on a terminal, over so many of something."""
     if args.json or not sys.stderr.isatty():
         yield lambda: None
         return
@@ -129,28 +161,35 @@ def progress(args: argparse.Namespace, total: int) -> Iterator[Callable[[], None
     from rich.progress import Progress  # noqa: PLC0415
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        shown = bar.add_task("blocks of seeds", total=total)
+        shown = bar.add_task(what, total=size)
         yield lambda: bar.advance(shown)
 
 
-def _report(args: argparse.Namespace, task: Task, tally: Tally, *, seconds: int) -> int:
+def _report(args: argparse.Namespace, task: Task, tally: Tally, ran_in: Ran | None = None) -> int:
     """Say what a batch came to; the first line names what is wrong."""
     uncovered = tally.uncovered(common_only=args.common) if args.coverage else {}
     runs = sum(tally.runs.values()) * (2 if task.twice else 1)
     code = FAILED if tally.breaches else INCONCLUSIVE if uncovered else PASSED
     if args.json:
+        seconds = 0 if ran_in is None else ran_in.seconds
         show.print_json({"task": msgspec.to_builtins(task), **plain(tally), "uncovered": uncovered, "seconds": seconds})
         return code
-    kinds = dict.fromkeys([breach.invariant for breach in tally.breaches])
-    wrong = "lost determinism" if "determinism" in kinds else "violation" if kinds else ""
-    print(f"{wrong or ('uncovered' if uncovered else 'clean'):<12} {runs} runs, {tally.hexdigest()}")
+    print(
+        f"{verdict_of(tally.breaches) or ('uncovered' if uncovered else 'clean'):<12} {runs} runs, {tally.hexdigest()}"
+    )
     for breach in tally.breaches[:_MOST_SHOWN]:
         _show_breach(task, breach)
     if args.coverage:
         _show_coverage(tally, uncovered)
-    if seconds:
-        print(f"speed        {runs // seconds} runs/s")
+    if ran_in is not None and ran_in.seconds:
+        print(f"speed        {ran_in.runs_per_s} runs/s")
     return code
+
+
+def verdict_of(breaches: Sequence[Breach]) -> str:
+    """Return what the first line says of breaches; empty if there are none."""
+    kinds = dict.fromkeys([breach.invariant for breach in breaches])
+    return "lost determinism" if "determinism" in kinds else "violation" if kinds else ""
 
 
 def _show_breach(task: Task, breach: Breach) -> None:

@@ -4,7 +4,7 @@ The seed does not shrink, since it only feeds hashes; the schedule does. Replay 
 part of a schedule is a schedule.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -129,16 +129,10 @@ def minimise(found: Run, *, defects: Defects = NO_DEFECTS, most_runs: int | None
     return Minimised(found=search.best, before=len(found.schedule), runs=search.runs)
 
 
-def regression(small: Minimised, *, found_with: Iterable[str] = ()) -> tuple[str, str]:
-    """Return name and text of the scenario that replays it: every profile field written out, no defect.
-
-    `found_with`: the defects that were on. The header names them, for they are what the scenario must notice.
-    """
-    found = small.found
-    name = f"{found.violated}-{found.seed}"
-    config: dict[str, Any] = {**table(found.profile), "schedule": written(found.schedule)}
-    document = {
-        "name": f"supervisor_{name}",
+def engine_document(name: str, found: Run, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the scenario document in which the engine runs the world of a run, judged by both assertions about it."""
+    return {
+        "name": name,
         "seed": found.seed,
         "duration_ns": _DURATION_NS,
         "default_tick": {"period_ns": _TICK_NS},
@@ -152,7 +146,7 @@ def regression(small: Minimised, *, found_with: Iterable[str] = ()) -> tuple[str
             "cache_warm_after_ns": 0,
             "cache_invalidate_after_idle_ns": 0,
         },
-        "peers": [{"id": JOB, "kind": "supervisor", "initial_state": "fresh", "kind_config": config}],
+        "peers": [{"id": JOB, "kind": "supervisor", "initial_state": "fresh", "kind_config": dict(config)}],
         "assertions": [
             {"kind": "supervisor_invariants_hold"},
             {
@@ -161,6 +155,17 @@ def regression(small: Minimised, *, found_with: Iterable[str] = ()) -> tuple[str
             },
         ],
     }
+
+
+def regression(small: Minimised, *, found_with: Iterable[str] = ()) -> tuple[str, str]:
+    """Return name and text of the scenario that replays it: every profile field written out, no defect.
+
+    `found_with`: the defects that were on. The header names them, for they are what the scenario must notice.
+    """
+    found = small.found
+    name = f"{found.violated}-{found.seed}"
+    config: dict[str, Any] = {**table(found.profile), "schedule": written(found.schedule)}
+    document = engine_document(f"supervisor_{name}", found, config)
     knobs = ", ".join(found_with)
     head = (
         f"# {found.message}\n#\n# reproduces: invariant {found.violated} at seed {found.seed} in the shape"
