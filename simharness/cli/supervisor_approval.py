@@ -13,6 +13,7 @@ from simharness.cli import show
 from simharness.cli.knobs_command import known_exemptions
 from simharness.cli.main import FAILED, INCONCLUSIVE, PASSED
 from simharness.cli.supervisor_command import jobs_of, progress, ran, task_of, verdict_of
+from simharness.cli.supervisor_hunt_file import HuntFile
 from simharness.cli.supervisor_pool import tallies
 from simharness.cli.supervisor_sources import source_digest
 from simharness.core import canonical_json
@@ -74,7 +75,7 @@ def approve(args: argparse.Namespace, knobs: Sequence[SupervisorKnob] = SUPERVIS
     _check_record(task, sources)
     batch = ran(args, task)
     clean = not any(tally.breaches for tally in batch.tallies)
-    hunts = _hunts(args, task, knobs) if clean else ()
+    hunts = _hunts(args, task, knobs, sources) if clean else ()
     sample = min(SAMPLE, task.last - task.first) if clean else 0
     found = approval(
         task,
@@ -125,15 +126,21 @@ def _recorded() -> Approval | None:
         raise InputError(file=str(RECORD), field="(root)", rule=f"it is no record of an approval: {error}") from None
 
 
-def _hunts(args: argparse.Namespace, task: Task, knobs: Sequence[SupervisorKnob]) -> tuple[Hunted, ...]:
-    """Hunt every defect that so many seeds can decide about."""
+def _hunts(args: argparse.Namespace, task: Task, knobs: Sequence[SupervisorKnob], sources: str) -> tuple[Hunted, ...]:
+    """Hunt every defect that so many seeds can decide about, but for those whose hunt was finished before a stop."""
     exempt = [one.defect for one in known_exemptions() if one.system == "supervisor"]
-    plan, found = hunts_of(task.last - task.first, knobs), []
+    file = HuntFile(args.out, sources, exempt)
+    done, found = file.taken_up(), []
+    plan = hunts_of(task.last - task.first, knobs)
     with progress(args, len(plan), "hunts") as advance:
         for knob, alone in plan:
-            seeds = seeds_of(knob, alone=alone)
-            blocks = tallies(seeds, seeds.blocks(), jobs_of(args), knob.caught_by)
-            found.append(hunted(hunt(knob, blocks, alone=alone), exempt))
+            one = done.get((knob.defect, alone))
+            if one is None:
+                seeds = seeds_of(knob, alone=alone)
+                blocks = tallies(seeds, seeds.blocks(), jobs_of(args), knob.caught_by)
+                one = hunted(hunt(knob, blocks, alone=alone), exempt)
+                file.append(one)
+            found.append(one)
             advance()
     return tuple(found)
 

@@ -147,6 +147,34 @@ def test_a_hunt_that_comes_to_nothing_fails(simharness: Terminal, capsys: pytest
     assert supervisor_approval.approve(args, [survives]) == 3
 
 
+def test_a_finished_hunt_is_not_done_again(simharness: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is taken up from the file beside the tallies, a torn line excepted; a file of other sources is refused."""
+    knob = SupervisorKnob(defect="UNGATED_START", caught_by=("4",), budget=2, hits=9479)
+    hunted: list[str] = []
+    real: Any = supervisor_approval.hunt
+
+    def hunt(one: SupervisorKnob, *given: Any, **named: Any) -> Any:
+        hunted.append(one.defect)
+        return real(one, *given, **named)
+
+    monkeypatch.setattr(supervisor_approval, "hunt", hunt)
+    args = arguments("approve", "--seeds", "0..2", "--jobs", "1", "--out", "tallies")
+    file = simharness.directory.joinpath("tallies.hunts")
+    assert supervisor_approval.approve(args, [knob]) == 3
+    whole, record = file.read_bytes(), RECORD.read_bytes()
+    assert supervisor_approval.approve(args, [knob]) == 3
+    assert (file.read_bytes(), hunted) == (whole, ["UNGATED_START"])
+    assert from_plain(orjson.loads(RECORD.read_bytes())).hunts == from_plain(orjson.loads(record)).hunts
+    file.write_bytes(whole[:-9])
+    assert supervisor_approval.approve(args, [knob]) == 3
+    assert (file.read_bytes(), hunted) == (whole, ["UNGATED_START"] * 2)
+    for wrong in (whole.replace(source_digest().encode(), b"other"), whole + b"{}\n"):
+        file.write_bytes(wrong)
+        said = simharness(*SMALL, "--out", "tallies")
+        assert (said.code, file.read_bytes()) == (2, wrong)
+        assert "tallies.hunts" in said.err
+
+
 def test_a_violation_ends_it_and_says_so_first(simharness: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is hunted any more, and what is recorded has failed."""
     real: Any = supervisor_approval.ran
