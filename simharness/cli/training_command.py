@@ -25,12 +25,16 @@ from simharness.training.demonstrations import DEMONSTRATIONS
 from simharness.training.document import Finding, Form, Kill, Report, Run, SweepRow
 from simharness.training.findings import findings_from
 from simharness.training.runner import File, defective, invisible, run_file, run_pairs
+from simharness.training.sweep import Space, row_of
 
 FINDINGS: Final = Path(page.__file__).with_name("findings")
 _SCENARIOS: Final = Path("scenarios", "training")
 _OUT: Final = Path(".simharness", "training")
 _CODES: Final = {"Pass": PASSED, "Inconclusive": INCONCLUSIVE, "Fail": FAILED}
 _QUICK: Final = ("clean_own", "one_death", "death_mid_reduce", "hub_crash", "lossy")
+_SEEDS: Final = {False: 50, True: 2}
+"""How many seeds a report sweeps, by whether it is quick."""
+
 _CLEAN: Final = "clean_own"
 _MODELS: Final = ("linear", "sqhinge", "mlp")
 _Row = TypeVar("_Row", bound=Form)
@@ -139,9 +143,9 @@ def _report(args: argparse.Namespace) -> int:
         if not args.no_html:
             put_file(places[1], page.page(made).encode())
     files = [printable(str(place)) for place in places]
-    outcomes = [run.outcome for run in made.runs] + [row.outcome for row in made.sweep]
+    outcomes = [run.outcome for run in made.runs] + ["Fail" if row.failing else row.outcome for row in made.sweep]
     outcomes += ["Fail" for kill in made.kills if not kill.killed and not kill.exempt]
-    code = _worst(["Fail" if outcome == "Abort" else outcome for outcome in outcomes])
+    code = _worst(outcomes)
     if args.json:
         show.print_json({"files": files, "runs": [_plain_run(each) for each in made.runs]})
     else:
@@ -164,6 +168,8 @@ def _made(args: argparse.Namespace) -> Report:
     pairs = run_pairs(files, kinds, told=progress.tell)
     models = _MODELS[:1] if args.quick else _MODELS
     curves = tuple([invisible(files[_CLEAN], model, kinds) for model in models]) if _CLEAN in files else ()
+    if not args.sweep:
+        sweep = _swept(_SEEDS[args.quick], kinds)
     figures = bench(kinds, quick=args.quick, told=progress.tell)
     progress.tell("")
     return Report(
@@ -176,6 +182,16 @@ def _made(args: argparse.Namespace) -> Report:
         bench=figures,
         findings=_all_findings(),
     )
+
+
+def _swept(seeds: int, kinds: Kinds) -> tuple[SweepRow, ...]:
+    """Run the first seeds of the sweep under both strategies and both data policies."""
+    space = Space()
+    rows = []
+    for seed in range(seeds):
+        progress.tell(f"seed {seed} of {seeds}")
+        rows += [row_of(case, space, kinds) for case in space.cases(seed)]
+    return tuple(msgspec.convert(rows, list[SweepRow]))
 
 
 def _rows(name: str, of: type[_Row]) -> tuple[_Row, ...]:

@@ -214,6 +214,7 @@ def sweep_figure(rows: Sequence[SweepRow], div_id: str) -> str:
         ("Inconclusive", "#b7791f", "diamond"),
         ("Fail", plotting.RED, "x"),
         ("Abort", "#4a5568", "x"),
+        ("Diverged", "#8a4f9e", "x"),
     ):
         some = [row for row in rows if row.outcome == outcome]
         if some:

@@ -143,10 +143,23 @@ class SweepRow(Form, frozen=True, kw_only=True):
     steps: int
     discriminating: int
     rollbacks: int
-    ratio: float
+    ratio_ppm: int
+    """Worst deviation from the reference, in millionths of its tolerance: a row file holds no floats."""
     digest: str
     replay: str
     failed: tuple[str, ...] = ()
+    counters: dict[str, int] = {}
+    """What the run met, by the names of `coverage`."""
+
+    @property
+    def failing(self) -> bool:
+        """Whether it broke an invariant, was aborted, or did not give the same bytes twice."""
+        return self.outcome not in ("Pass", "Inconclusive")
+
+    @property
+    def ratio(self) -> float:
+        """Worst deviation, in tolerances."""
+        return self.ratio_ppm / 1_000_000
 
 
 class Kill(Form, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """The report as one HTML page that needs nothing but itself. The same report gives the same bytes."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
@@ -9,6 +10,7 @@ from simharness.pages import plotting
 from simharness.pages.document import chip
 from simharness.training import charts
 from simharness.training.benchmarks_page import benchmarks
+from simharness.training.coverage import REQUIRED
 from simharness.training.document import STRATEGY_NAMES, Finding, Invisible, Kill, Pair, Report, Run, SweepRow
 from simharness.training.known import KNOWN
 from simharness.training.marking import anchor, section, table
@@ -265,7 +267,7 @@ def _sweep(rows: Sequence[SweepRow]) -> str:
         f"The schedules above probe what somebody thought of. Here each seed draws workers, policy, model, batch sizes and "
         f"a schedule of "
         f"faults; every seed replays to the same bytes. {len(rows)} runs, {sum(row.steps for row in rows)} steps, "
-        f"{sum(row.outcome == 'Fail' for row in rows)} violations, {sum(row.rollbacks for row in rows)} rollbacks; "
+        f"{sum(row.failing for row in rows)} failing, {sum(row.rollbacks for row in rows)} rollbacks; "
         f"{discriminating} of {len(some)} runs with two workers or more discriminate."
     )
     figures = "".join(
@@ -294,8 +296,23 @@ def _sweep(rows: Sequence[SweepRow]) -> str:
         "replay",
     )
     return (
-        f'<p>{escape(words)}</p><div class="charts">{figures}</div>'
+        f'<p>{escape(words)}</p><div class="charts">{figures}</div>{_met(rows)}'
         f"<details><summary>Every run, with the line that replays it</summary>{table(head, lines, code=(10,))}</details>"
+    )
+
+
+def _met(rows: Sequence[SweepRow]) -> str:
+    """Return what the sweep met, by strategy: what must not be zero, and is, would say that it looked at too little."""
+    found = {strategy: Counter[str]() for strategy in STRATEGY_NAMES}
+    for row in rows:
+        found[row.strategy].update(row.counters)
+    lines = [
+        (name, *(f"{found[strategy][name]:,}" if strategy in needed else "" for strategy in STRATEGY_NAMES))
+        for name, needed in REQUIRED.items()
+    ]
+    return (
+        "<details><summary>What the sweep met, counted where it shows</summary>"
+        f"{table(('', *STRATEGY_NAMES.values()), lines, numbers=(1, 2))}</details>"
     )
 
 

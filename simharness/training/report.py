@@ -73,8 +73,8 @@ def run_lines(pairs: Sequence[Pair]) -> list[str]:
 
 def sweep_line(rows: Sequence[SweepRow]) -> str:
     """Return the totals of a sweep."""
-    failing = [row for row in rows if row.outcome in ("Fail", "Abort")]
-    said = f"{len(rows)} runs, {sum(row.steps for row in rows)} steps, {len(failing)} violations"
+    failing = [row for row in rows if row.failing]
+    said = f"{len(rows)} runs, {sum(row.steps for row in rows)} steps, {len(failing)} failing"
     return f"{said}; first: {failing[0].replay}" if failing else said
 
 

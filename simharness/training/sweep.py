@@ -15,6 +15,7 @@ from simharness.assertions.training_oracle.ieee import decode
 from simharness.assertions.training_oracle.problem import problem_of
 from simharness.assertions.training_oracle.quotient import BOUND, largest_difference
 from simharness.assertions.training_oracle.reference import Oracle
+from simharness.contracts.assertions import Verdict
 from simharness.contracts.host import KindRegistry
 from simharness.contracts.records import EventRecord
 from simharness.contracts.scenario import Scenario
@@ -33,6 +34,18 @@ MOST_UNDISCRIMINATING_PERCENT: Final = 20
 
 _SEVERAL: Final = 2
 Row = dict[str, Any]
+_NOTHING: Final[Row] = {
+    "outcome": "Abort",
+    "notes": [],
+    "doubtful": [],
+    "steps": 0,
+    "discriminating": 0,
+    "rollbacks": 0,
+    "ratio_ppm": 0,
+    "counters": {},
+    "digest": "",
+}
+"""What a row says of a run that was aborted."""
 
 
 class Space(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,19 +82,26 @@ def row_of(case: Case, space: Space, kinds: KindRegistry) -> Row:
         "policy": case.policy,
         "workers": len(scenario.peers) - 1,
         "model": scenario.peers[0].kind_config["model"],
+        "replay": replay_of(case, space),
         "scenario_sha256": hashlib.sha256(emit(scenario).encode()).hexdigest(),
     }
     try:
         played = play(scenario, kinds)
         row = head | judged(played)
-        if (space.twice or case.seed % TWICE_EVERY == 0) and play(scenario, kinds).digest() != row["events_sha256"]:
+        if (space.twice or case.seed % TWICE_EVERY == 0) and play(scenario, kinds).digest() != row["digest"]:
             row["outcome"] = "Diverged"
     except EngineAbort as abort:
-        return head | {
-            "outcome": "Abort",
-            "error": {"rule": abort.rule, "host": abort.host_id, "at_ns": abort.at_ns, "detail": abort.detail},
-        }
+        error = {"rule": abort.rule, "host": abort.host_id, "at_ns": abort.at_ns, "detail": abort.detail}
+        return head | _NOTHING | {"failed": [abort.rule], "error": error}
     return row
+
+
+def replay_of(case: Case, space: Space) -> str:
+    """Return the command that runs one case again."""
+    most = "" if space.most_workers == EVERYTHING.most_workers else f" --max-workers {space.most_workers}"
+    return (
+        f"simharness sweep training --seed {case.seed} --strategy {case.strategy} --policy {case.policy}{most} --trace"
+    )
 
 
 def judged(played: Played) -> Row:
@@ -101,26 +121,25 @@ def judged(played: Played) -> Row:
     doubtful = [kind for kind in doubtful if discriminating or kind != verdicts[0].kind]
     row: Row = {
         "outcome": "Fail" if failed else "Inconclusive" if doubtful else "Pass",
-        "failed": [
-            {
-                "kind": verdict.kind,
-                "note": verdict.note or "",
-                "at_ns": verdict.evidence[0].virtual_time_ns if verdict.evidence else None,
-            }
-            for verdict in failed
-        ],
+        "failed": [verdict.kind for verdict in failed],
+        "notes": [f"{verdict.kind}: {verdict.note or 'no note'}{_when(verdict)}" for verdict in failed],
         "doubtful": doubtful,
         "steps": len(update.steps),
         "discriminating": discriminating,
         "rollbacks": counts["rollback"],
         "ratio_ppm": max((step.worst.ratio_ppm for step in update.steps), default=0),
         "counters": dict(sorted(counts.items())),
-        "events_sha256": played.digest(),
+        "digest": played.digest(),
     }
     if not _reference_holds(scenario, played):
         row["outcome"] = "Fail"
-        row["failed"].append({"kind": "reference", "note": "differs from the difference quotient", "at_ns": None})
+        row["failed"].append("reference")
+        row["notes"].append("reference: its gradient differs from the difference quotient")
     return row
+
+
+def _when(verdict: Verdict) -> str:
+    return f" (at {verdict.evidence[0].virtual_time_ns} ns)" if verdict.evidence else ""
 
 
 def _fold(evaluation: Evaluation, of: type[Any]) -> Any:
@@ -176,25 +195,24 @@ class Totals:
         self.runs[strategy] += 1
         self.outcomes[row["outcome"]] += 1
         for name in ("steps", "rollbacks"):
-            self.sums[name] += row.get(name, 0)
-        self.counters.setdefault(strategy, Counter()).update(row.get("counters", {}))
-        self.ratio_ppm = max(self.ratio_ppm, row.get("ratio_ppm", 0))
+            self.sums[name] += row[name]
+        self.counters.setdefault(strategy, Counter()).update(row["counters"])
+        self.ratio_ppm = max(self.ratio_ppm, row["ratio_ppm"])
         if row["workers"] >= _SEVERAL:
             self.several += 1
-            self.discriminating += row.get("discriminating", 0) > 0
+            self.discriminating += row["discriminating"] > 0
         if row["outcome"] in ("Fail", "Diverged", "Abort"):
             self.failing.append(row)
 
     @property
     def stalls(self) -> int:
         """Runs that did not take their steps in the quiet phase."""
-        return sum(any(one["kind"] == "train_progress" for one in row.get("failed", ())) for row in self.failing)
+        return sum("train_progress" in row["failed"] for row in self.failing)
 
     @property
     def violations(self) -> int:
         """Runs that broke an invariant, or were aborted by a guard."""
-        broken = (any(one["kind"] != "train_progress" for one in row.get("failed", ())) for row in self.failing)
-        return sum(broken) + self.outcomes["Abort"]
+        return sum(any(kind != "train_progress" for kind in row["failed"]) for row in self.failing)
 
     def zero_counters(self) -> dict[str, tuple[str, ...]]:
         """Return the required counters that no run raised, by strategy; strategies without any are left out."""

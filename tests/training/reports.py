@@ -105,7 +105,7 @@ def small() -> Report:
             steps=100,
             discriminating=40,
             rollbacks=1,
-            ratio=0.5,
+            ratio_ppm=500_000,
             digest="d",
             replay=f"simharness sweep training --seed {seed}",
             failed=("train_weights",) if seed == 3 else (),

@@ -160,7 +160,7 @@ def test_the_summary() -> None:
     assert lines[5].split()[2] == "X+++++"
     assert lines[6].strip().startswith("broke at step 2, 0.")
     rest = "\n".join(lines[9:])
-    assert "sweep        10 runs, 1000 steps, 2 violations; first: simharness sweep training --seed 3" in rest
+    assert "sweep        10 runs, 1000 steps, 2 failing; first: simharness sweep training --seed 3" in rest
     assert "killed       1 of 1" in rest
     assert "largest disagreement: ring, N = 4, 100,000 parameters: assumed 4.40 ms, simulated 4.48 ms" in rest
     assert "findings     2, 1 of them confidently wrong" in rest
