@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simharness.bundle.places import check_writable, put_file, structured_io
-from simharness.cli import show, supervisor_hunts
+from simharness.cli import show, supervisor_hunts, training_hunts
 from simharness.cli.main import FAILED, PASSED
 from simharness.core.errors import InputError
 from simharness.core.units import NS_PER_S
@@ -17,6 +17,8 @@ from simharness.stateful.knobs import Exemption, Hunt, Knob, exemptions_from, hu
 from simharness.stateful.registry import KNOBS, choose, resolve
 
 _EXEMPTIONS: Final = Path("properties", "exemptions.toml")
+_SEEDED: Final = ("supervisor", "training")
+"""The systems whose hunters are seeds and not a property."""
 _COLUMNS: Final = ("defect", "examples", "mutations", "peers", "fired", "seconds", "file")
 
 
@@ -27,10 +29,10 @@ def run(args: argparse.Namespace) -> int:
     systems = _systems(args)
     knobs = _chosen(args, systems)
     seeded = supervisor_hunts.chosen(args, exemptions) if "supervisor" in systems else []
+    jobs = training_hunts.chosen(args) if "training" in systems else []
     if not args.json:
-        print(
-            f"defects switched on, one at a time: {', '.join([*[one.defect for one in knobs], *[one.defect for one in seeded]])}"
-        )
+        names = dict.fromkeys([one.defect for table in (knobs, seeded, jobs) for one in table])
+        print(f"defects switched on, one at a time: {', '.join(names)}")
     rows: list[dict[str, Any]] = []
     table: list[tuple[str, ...]] = []
     wrong: list[str] = []
@@ -48,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
     if table and not args.json:
         _print_table(table)
     supervisor_hunts.run(args, seeded, exemptions, rows, wrong)
+    training_hunts.run(args, jobs, exemptions, rows, wrong)
     if args.json:
         show.print_json(rows)
     else:
@@ -73,7 +76,7 @@ def _systems(args: argparse.Namespace) -> list[str]:
 
 def _chosen(args: argparse.Namespace, systems: Sequence[str]) -> list[Knob]:
     """Return the knobs that a property hunts, or those of them that are named."""
-    tables = [resolve(KNOBS[name]) for name in systems if name != "supervisor"]
+    tables = [resolve(KNOBS[name]) for name in systems if name not in _SEEDED]
     known = {knob.defect: knob for table in tables for knob in table}
     return [known[name] for name in dict.fromkeys(args.defect or known) if name in known]
 

@@ -11,6 +11,7 @@ from importlib import import_module
 from traceback import extract_tb
 from typing import Any, Final, NoReturn
 
+from simharness.cli import sweep_options
 from simharness.cli.streams import complain, guarded
 from simharness.cli.training_options import add_training
 from simharness.core.errors import EngineAbort, InputError, RefusedError
@@ -136,18 +137,22 @@ def parser() -> argparse.ArgumentParser:
     shrink.add_argument("--most-runs", type=_count, default=5_000, metavar="N", help="candidate runs at most (5000)")
 
     sweep = command("sweep", "run the scenarios of many seeds at full engine speed, without Hypothesis")
-    sweep.add_argument("target", metavar="SPACE", help="name of a library property's space, or a scenario file")
-    sweep.add_argument("--seeds", required=True, metavar="A..B", help="seeds from A to B, B excluded")
+    sweep.add_argument("target", metavar="SPACE", help="a library property's space, a scenario file, or training")
+    sweep.add_argument("--seeds", metavar="A..B", help="seeds from A to B, B excluded")
+    sweep.add_argument("--seed", type=_unsigned, help="this one seed")
     sweep.add_argument("--jobs", type=_few, metavar="N", help="processes (one a core)")
     sweep.add_argument("--out", metavar="FILE", help="row file, NDJSON; a sweep that was stopped goes on from it")
     sweep.add_argument("--shrink", action="store_true", help="shrink the first failing scenario")
     _add_swim_options(sweep)
+    sweep_options.add_training(sweep, count=_few)
 
     knobs = command("knobs", "switch every defect on in turn and let the property that exists for it find it")
     knobs.add_argument("--system", default="swim", metavar="NAME", help="whose defects: swim, supervisor or all (swim)")
     knobs.add_argument("--defect", metavar="NAME", action="append", default=[], help="only this one, repeatable")
     knobs.add_argument("--out", metavar="DIR", default=".simharness/knobs", help="where scenario files go")
-    knobs.add_argument("--full", action="store_true", help="supervisor: exempt ones too, and once more without X1")
+    knobs.add_argument(
+        "--full", action="store_true", help="supervisor: exempt ones too, and without X1; training: with guards too"
+    )
     knobs.add_argument("--frequent", action="store_true", help="supervisor: only those that break something often")
     knobs.add_argument("--jobs", type=_count, metavar="N", help="supervisor: processes (one a core)")
 

@@ -21,12 +21,20 @@ from simharness.stateful.registry import SPACES
 from simharness.stateful.shrink import Shrinker
 from simharness.stateful.sweep import Row, Totals, row_of
 
+TRAINING: Final = "training"
 _SWEEPS: Final = Path(".simharness", "sweeps")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run every seed that the row file does not hold yet; report over all of them."""
-    first, last = seeds(args.seeds)
+    if (args.seeds is None) == (args.seed is None):
+        raise InputError(file="(command line)", field="--seeds", rule="give either --seeds A..B or --seed S")
+    first, last = seeds(args.seeds) if args.seeds is not None else (args.seed, args.seed + 1)
+    if args.target == TRAINING:
+        from simharness.cli import training_sweep  # noqa: PLC0415  # a SWIM sweep never loads numpy
+
+        return training_sweep.run(args, first, last)
+    _refuse_training_options(args)
     task = Task(args.target, args.swim_profile, tuple(dict.fromkeys(args.swim_defect)))
     task.check()
     totals = Totals()
@@ -43,6 +51,19 @@ def run(args: argparse.Namespace) -> int:
                 seen()
     _report(args, task, totals)
     return _code(totals)
+
+
+def _refuse_training_options(args: argparse.Namespace) -> None:
+    """Refuse what would do nothing.
+
+    Raises:
+        InputError: If an option of the sweep of training is given with another space.
+    """
+    given = {"--strategy": args.strategy, "--policy": args.policy, "--max-workers": args.max_workers}
+    given |= {"--twice": args.twice, "--trace": args.trace, "--emit": args.emit}
+    for option, value in given.items():
+        if value:
+            raise InputError(file="(command line)", field=option, rule=f"is for the space {TRAINING!r} only")
 
 
 @contextmanager

@@ -54,6 +54,7 @@ LAWS: Final[Mapping[str, str]] = {
 KNOBS: Final[Mapping[str, str]] = {
     "supervisor": "simharness.supervisor.knobs:SUPERVISOR",
     "swim": "simharness.stateful.knobs:SWIM",
+    "training": "simharness.training.knobs:TRAINING",
 }
 """System -> its table of defects and hunters (ruling K1)."""
 

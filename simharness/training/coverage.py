@@ -120,7 +120,7 @@ class Coverage:
         handler = _HANDLERS.get(str(event["kind"]))
         if handler is not None:
             handler(self, record.virtual_time_ns, host, event)
-        if host and event["kind"] != "Delivered":
+        if host and str(event["kind"]).startswith("Train"):
             self._awake(record.virtual_time_ns, host)
 
     # --- faults: only what is needed to tell an effect ----------------------------------------------------------------

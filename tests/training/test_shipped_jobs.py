@@ -21,7 +21,7 @@ DIGESTS: Final = Path(__file__).with_name("storm_digests.toml")
 NAMED: Final = (
     *("clean_own", "clean_reshard", "one_death", "death_and_rejoin", "death_mid_reduce", "death_after_ready"),
     *("death_at_epoch_end", "straggler", "minority_partition", "hub_isolated", "pair_cut", "hub_crash", "total_loss"),
-    *("flapping", "lossy", "paused_worker", "wrong_clocks", "rolling_restart", "storm", "clean_five"),
+    *("flapping", "lossy", "paused_worker", "wrong_clocks", "rolling_restart", "storm", "clean_five", "dead_branch"),
 )
 BACKUP: Final = "training/straggler_backup_ps.toml"
 every_job = pytest.mark.parametrize("name", JOBS)

@@ -1,0 +1,186 @@
+"""`simharness sweep training`: seeds of jobs and schedules, under both strategies and both data policies (training design, 17)."""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from simharness.bundle.places import check_writable, put_file, structured_io
+from simharness.cli import progress, show
+from simharness.cli.main import ABORTED, FAILED, INCONCLUSIVE, PASSED
+from simharness.cli.sweep_pool import leave_interrupts, ordered
+from simharness.cli.sweep_rows import RowFile
+from simharness.core.errors import InputError
+from simharness.scenario.emit import emit
+from simharness.stateful.playing import play
+from simharness.stateful.registry import choose
+from simharness.stateful.session import KINDS
+from simharness.training.schedules import MOST_WORKERS, POLICIES, STRATEGIES, Case, scenario_of
+from simharness.training.sweep import Row, Space, Totals, report, row_of
+from simharness.training.tracing import timeline
+
+_SHOWN: Final = 20
+
+
+def run(args: argparse.Namespace, first: int, last: int) -> int:
+    """Run every case that the row file does not hold yet; or show or write the one that is named."""
+    space = _space(args)
+    if args.trace or args.emit is not None:
+        return _one(args, space, first, last)
+    totals = Totals()
+    file = None if args.out is None else RowFile(Path(args.out))
+    try:
+        done = 0 if file is None else _take_up(file, space, first, last, totals)
+        cases = islice(_cases(space, first, last), done, None)
+        total = (last - first) * space.runs_a_seed
+        for place, row in enumerate(_rows(space, cases, args.jobs or os.cpu_count() or 1), done + 1):
+            if file is not None:
+                file.append(row)
+            totals.add(row)
+            progress.tell(f"sweeping: {place} of {total}, {len(totals.failing)} failing")
+        progress.tell("")
+    finally:
+        if file is not None:
+            file.close()
+    _report(args, totals)
+    return _code(totals, batch=last - first > 1)
+
+
+def _space(args: argparse.Namespace) -> Space:
+    """Return what is swept.
+
+    Raises:
+        InputError: If a name or a number is none.
+    """
+    strategies = [choose(name, STRATEGIES, what="strategy", field="--strategy") for name in args.strategy]
+    policies = [choose(name, POLICIES, what="policy", field="--policy") for name in args.policy]
+    most = args.max_workers or MOST_WORKERS
+    if most > MOST_WORKERS:
+        raise InputError(file="(command line)", field="--max-workers", rule=f"from 1 to {MOST_WORKERS}")
+    return Space(
+        strategies=tuple([name for name in STRATEGIES if name in (strategies or STRATEGIES)]),
+        policies=tuple([name for name in POLICIES if name in (policies or POLICIES)]),
+        most_workers=most,
+        twice=args.twice,
+    )
+
+
+def _cases(space: Space, first: int, last: int) -> Iterator[Case]:
+    for seed in range(first, last):
+        yield from space.cases(seed)
+
+
+def _one(args: argparse.Namespace, space: Space, first: int, last: int) -> int:
+    """Show the timeline of one case, write its scenario, or both.
+
+    Raises:
+        InputError: If the options name more than one.
+    """
+    cases = list(_cases(space, first, min(last, first + 2)))
+    if len(cases) != 1:
+        rule = "wants one run: --seed S --strategy NAME --policy NAME"
+        raise InputError(file="(command line)", field="--trace" if args.trace else "--emit", rule=rule)
+    (case,) = cases
+    scenario = scenario_of(case, space.mix)
+    if args.emit is not None:
+        place = Path(args.emit)
+        about = f"# Seed {case.seed} of the sweep of training, {case.strategy}, {case.policy}.\n#\n"
+        header = (
+            "# reproduces: a run of the sweep, with the same events digest\n# expected: pass-now\n# extends: none\n\n"
+        )
+        check_writable(place)
+        with structured_io(place):
+            put_file(place, (about + header + emit(scenario)).encode())
+    if args.trace:
+        for line in timeline(play(scenario, KINDS)):
+            print(line)
+    row = row_of(case, space, KINDS)
+    if args.json:
+        show.print_json(row)
+    else:
+        print(
+            f"{row['outcome']:<12} {row['steps']} steps, {row['discriminating']} discriminating, digest {row['digest']}"
+        )
+        for note in row["notes"]:
+            print(f"failed       {note}")
+    totals = Totals()
+    totals.add(row)
+    return _code(totals, batch=False)
+
+
+def _take_up(file: RowFile, space: Space, first: int, last: int, totals: Totals) -> int:
+    """Count what the row file holds already; return how many rows that are.
+
+    Raises:
+        InputError: If it is another sweep's, or other code made it: the last row is computed again and must be the same.
+    """
+    held: list[Row] = []
+    due = list(_cases(space, first, last))
+    for row, case in zip(file.read(), due, strict=False):
+        if (row.get("seed"), row.get("strategy"), row.get("policy")) != tuple(case):
+            raise file.foreign(len(held), f"it does not hold seed {case.seed}, {case.strategy}, {case.policy}")
+        totals.add(row)
+        held.append(row)
+    if held and row_of(due[len(held) - 1], space, KINDS) != held[-1]:
+        rule = "running its seed again gives another row: the code or the options have changed"
+        raise file.foreign(len(held) - 1, rule)
+    return len(held)
+
+
+def _rows(space: Space, cases: Iterator[Case], jobs: int) -> Iterator[Row]:
+    """Yield the rows of the cases in their order, on `jobs` processes."""
+    if jobs == 1:
+        for case in cases:
+            yield row_of(case, space, KINDS)
+        return
+    items = ((case, space) for case in cases)
+    yield from ordered(_row, items, jobs, start=leave_interrupts)
+
+
+def _row(item: tuple[Case, Space]) -> Row:
+    case, space = item
+    return row_of(case, space, KINDS)
+
+
+def _report(args: argparse.Namespace, totals: Totals) -> None:
+    """Say what it came to; the first line says what is wrong."""
+    found = dict(report(totals))
+    if args.json:
+        show.print_json(found)
+        return
+    runs = ", ".join([f"{count} {name}" for name, count in found["runs"].items()])
+    print(f"{_headline(totals):<12} {runs}: {found['violations']} violations, {found['stalls']} stalls")
+    print(f"steps        {found['steps']}, {found['rollbacks']} rollbacks, worst at {_ratio(totals)} of the tolerance")
+    print(f"discriminate {totals.discriminating} of {totals.several} runs with several workers")
+    for strategy, counts in found["counters"].items():
+        print(f"{strategy:<12} {', '.join([f'{count} {name}' for name, count in counts.items()])}")
+    for strategy, names in found["zero_counters"].items():
+        print(f"zero         {strategy}: {', '.join(names)}")
+    for row in totals.failing[:_SHOWN]:
+        notes: list[Any] = row["notes"] or [row.get("error", row["outcome"])]
+        print(f"{row['outcome']:<12} {row['replay']}  {notes[0]}", file=sys.stdout)
+
+
+def _ratio(totals: Totals) -> str:
+    whole, rest = divmod(totals.ratio_ppm, 1_000_000)
+    return f"{whole}.{rest // 1_000:03d}"
+
+
+def _headline(totals: Totals) -> str:
+    names = {"Diverged": "lost determinism", "Fail": "violation", "Abort": "abort"}
+    return next((text for outcome, text in names.items() if totals.outcomes[outcome]), "clean")
+
+
+def _code(totals: Totals, *, batch: bool) -> int:
+    """Return the exit code (architecture, section 5); of one seed nobody demands every counter."""
+    if totals.outcomes["Fail"] or totals.outcomes["Diverged"]:
+        return FAILED
+    if totals.outcomes["Abort"]:
+        return ABORTED
+    doubtful = totals.outcomes["Inconclusive"] or (
+        batch and (totals.zero_counters() or not totals.discriminates_enough)
+    )
+    return INCONCLUSIVE if doubtful else PASSED

@@ -1,0 +1,170 @@
+"""The sweep of training: cases by the seed, rows, totals, and the command (training design, 17)."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from simharness.cli.main import main
+from simharness.contracts.assertions import TrainProgress
+from simharness.core.canonical_json import parse
+from simharness.hosts.kinds import Kinds
+from simharness.scenario.emit import emit
+from simharness.scenario.loader import load, loads
+from simharness.stateful.playing import play
+from simharness.training.coverage import REQUIRED
+from simharness.training.document import SweepRow
+from simharness.training.schedules import KINDS as FAULTS
+from simharness.training.schedules import MOST_WORKERS, STRATEGIES, Case, Mix, scenario_of
+from simharness.training.sweep import Row, Space, Totals, report, row_of
+
+KINDS: Final = Kinds()
+SMALL: Final = Space(most_workers=2)
+CASE: Final = Case(4, "ps", "own")
+
+
+def plain(case: Case) -> dict[str, Any]:
+    """A case's scenario without what its strategy and policy are."""
+    scenario = scenario_of(case)
+    drop = ("strategy", "data_policy", "backup_workers")
+    tables = [{name: value for name, value in peer.kind_config.items() if name not in drop} for peer in scenario.peers]
+    found: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(scenario, name="", peers=()))
+    return found | {"tables": tables, "peers": [peer.id for peer in scenario.peers]}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_seed_is_one_job_and_one_schedule(seed: int) -> None:
+    """Under both strategies and policies the same network, faults, batches and pace; and the same every time."""
+    cases = list(Space().cases(seed))
+    assert len(cases) == 4
+    assert len({str(plain(case)) for case in cases}) == 1
+    assert scenario_of(cases[0]) == scenario_of(cases[0])
+
+
+def test_the_space() -> None:
+    """One to twelve workers, small ones often; every kind of fault; never equal batches; everything over before the quiet phase."""
+    scenarios = [scenario_of(Case(seed, "ring", "own")) for seed in range(150)]
+    counts = [len(scenario.peers) - 1 for scenario in scenarios]
+    assert min(counts) == 1
+    assert max(counts) == MOST_WORKERS
+    assert sum(count <= 5 for count in counts) > 100
+    for scenario in scenarios:
+        table = scenario.peers[0].kind_config
+        assert len(scenario.peers) == 2 or len({*table["batch_size"]}) > 1
+        (progress,) = [one for one in scenario.assertions if isinstance(one, TrainProgress)]
+        ends = [mutation.at_ns + getattr(mutation, "duration_ns", 0) for mutation in scenario.mutations]
+        assert max(ends) <= progress.after_ns
+    kinds = {str(type(mutation).__name__) for scenario in scenarios for mutation in scenario.mutations}
+    assert len(FAULTS) == 14
+    assert {"PeerKill", "PeerPause", "PeerSlow", "ClockDrift", "DuplicateBurst", "LatencySpike", "LossBurst"} <= kinds
+    assert all(loads(emit(scenario), KINDS) == scenario for scenario in scenarios[:20])
+
+
+def test_at_most_so_many_workers() -> None:
+    """A mix may be narrower."""
+    assert max(len(scenario_of(Case(seed, "ring", "own"), SMALL.mix).peers) for seed in range(30)) == 3
+    assert {len(scenario_of(Case(seed, "ps", "own"), Mix(workers=(7,))).peers) for seed in range(5)} == {8}
+
+
+def test_a_row_is_its_seeds() -> None:
+    """The same row every time, in the form that the report reads; another order of runs changes nothing."""
+    row = row_of(CASE, SMALL, KINDS)
+    row_of(Case(5, "ring", "reshard"), SMALL, KINDS)
+    assert row_of(CASE, SMALL, KINDS) == row
+    assert row["outcome"] == "Pass"
+    assert row["steps"] > 50
+    read = msgspec.convert(row, SweepRow)
+    assert (read.seed, read.strategy, read.policy, read.digest) == (4, "ps", "own", row["digest"])
+    assert 0 < read.ratio < 1
+
+
+def test_the_emitted_file_is_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Section 17: `--emit` writes a file whose run has the row's digest; `--trace` shows faults and steps."""
+    file = tmp_path / "case.toml"
+    named = ["sweep", "training", "--seed", "4", "--strategy", "ps", "--policy", "own", "--max-workers", "2"]
+    assert main([*named, "--trace", "--emit", str(file)]) == 0
+    out = capsys.readouterr().out
+    row = row_of(CASE, SMALL, KINDS)
+    assert row["digest"] in out
+    assert row["replay"] == f"simharness {' '.join(named)} --trace"
+    assert out.count("TrainCommit") >= row["steps"]
+    assert "peer_" in out or "clock_" in out or "burst" in out or "spike" in out
+    played = play(load(file, KINDS).scenario, KINDS)
+    assert played.digest() == row["digest"]
+
+
+def test_the_command_counts_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 3 while a counter is zero; a sweep that was stopped goes on from its rows and ends in the same file."""
+    whole, parts = tmp_path / "whole.ndjson", tmp_path / "parts.ndjson"
+    common = ["sweep", "training", "--jobs", "1", "--max-workers", "2", "--strategy", "ps", "--policy", "own"]
+    assert main([*common, "--seeds", "4..6", "--out", str(whole)]) == 3
+    assert "zero         ps: " in capsys.readouterr().out
+    assert main([*common, "--seeds", "4..5", "--out", str(parts)]) == 0  # one seed is no batch
+    assert main([*common, "--seeds", "4..6", "--out", str(parts), "--json"]) == 3
+    assert parts.read_bytes() == whole.read_bytes()
+    lines = whole.read_bytes().splitlines()
+    assert [parse(line)["seed"] for line in lines] == [4, 5]
+    whole.write_bytes(lines[0].replace(b'"digest":"', b'"digest":"0') + b"\n")
+    assert main([*common, "--seeds", "4..6", "--out", str(whole)]) == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("training",),
+        ("training", "--seed", "1", "--seeds", "1..2"),
+        ("training", "--seed", "1", "--trace"),
+        ("training", "--seed", "1", "--strategy", "star"),
+        ("training", "--seed", "1", "--max-workers", "13"),
+        ("gossip_flap", "--seed", "1", "--strategy", "ring"),
+    ],
+)
+def test_wrong_options(options: tuple[str, ...]) -> None:
+    """What would do nothing, or is no name, is bad input."""
+    assert main(["sweep", *options]) == 2
+
+
+def faked(strategy: str, **fields: Any) -> Row:
+    """A row of a good run."""
+    return {
+        "seed": 1,
+        "strategy": strategy,
+        "policy": "own",
+        "workers": 3,
+        "outcome": "Pass",
+        "failed": [],
+        "notes": [],
+        "steps": 10,
+        "discriminating": 4,
+        "rollbacks": 1,
+        "ratio_ppm": 5,
+        "counters": dict.fromkeys(REQUIRED, 1),
+        **fields,
+    }
+
+
+def test_totals() -> None:
+    """Violations, stalls, counters and the share of discriminating runs are each seen."""
+    totals = Totals()
+    for strategy in STRATEGIES:
+        for _ in range(4):
+            totals.add(faked(strategy))
+    assert (totals.violations, totals.stalls, totals.zero_counters()) == (0, 0, {})
+    assert totals.discriminates_enough
+    totals.add(faked("ring", discriminating=0))
+    assert totals.discriminates_enough
+    totals.add(faked("ring", discriminating=0, workers=1))
+    assert totals.discriminates_enough
+    for _ in range(2):
+        totals.add(faked("ps", discriminating=0))
+    assert not totals.discriminates_enough
+    totals.add(faked("ps", outcome="Fail", failed=["train_progress"]))
+    totals.add(faked("ps", outcome="Fail", failed=["train_weights"]))
+    totals.add(faked("ring", outcome="Abort", failed=["training-guard-ready"], ratio_ppm=7))
+    assert (totals.violations, totals.stalls) == (2, 1)
+    found = report(totals)
+    assert (found["steps"], found["rollbacks"], found["worst_ratio_ppm"]) == (150, 15, 7)
+    lacking = Totals()
+    lacking.add(faked("ps", counters={"epoch end": 1}))
+    assert "rollback" in lacking.zero_counters()["ps"]
