@@ -63,13 +63,18 @@ class Kinds:
         return tuple(sorted({*BUILT_IN, *self._found, *_installed()}))
 
 
+def _lacking(kind: HostKind) -> list[str]:
+    """Return what a foreign kind has not. Ours pass the conformance suite, and looking at a codec would import it."""
+    lacking = [member for member in _MEMBERS if not hasattr(kind, member)]
+    return lacking or [f"codec.{member}" for member in _CODEC if not hasattr(kind.codec, member)]
+
+
 def _loaded(name: str, target: str) -> HostKind:
     """Import a kind and look at its form; its own code may be wrong in any way."""
     module, _, attribute = target.partition(":")
     try:
         kind: HostKind = getattr(import_module(module), attribute)
-        lacking = [member for member in _MEMBERS if not hasattr(kind, member)]
-        lacking += [f"codec.{member}" for member in _CODEC if not lacking and not hasattr(kind.codec, member)]
+        lacking = [] if name in BUILT_IN else _lacking(kind)
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:  # noqa: BLE001  # `sys.exit()` included

@@ -34,14 +34,15 @@ RUN = Run().event(1, "a", "tick").snaps(2, "a", "b", b="Suspect").event(3, "a", 
 @settings(max_examples=30)
 @given(run=runs(), assertions=st.lists(ASSERTIONS, min_size=1, max_size=4), peers=CAST)
 def test_verdict_shape(run: Run, assertions: list[Assertion], peers: tuple[PeerDecl, ...]) -> None:
-    """Every verdict has the five keys of §10.2; a Fail's evidence names a line or a file of the bundle with that time."""
+    """Every verdict has the five keys of §10.2, perhaps a note (J8) after them; a Fail's evidence names a line or a file of the bundle with that time."""
     with TemporaryDirectory() as place:
         made = bundle(Path(place, "out"), scenario(assertions, peers), run.records, END)
         lines = [orjson.loads(line) for line in made.lines()]
         verdicts = made.verdicts
         assert verdicts is not None
         for number, (verdict, assertion) in enumerate(zip(verdicts, assertions, strict=True)):
-            assert list(verdict) == ["name", "kind", "parameters", "outcome", "evidence"]
+            assert [key for key in verdict if key != "note"] == ["name", "kind", "parameters", "outcome", "evidence"]
+            assert "note" not in verdict or list(verdict)[-1] == "note"
             assert verdict["name"] == f"a{number}"
             assert verdict["kind"] == verdict["parameters"]["kind"] == kind_of(assertion)
             assert verdict["outcome"] in ("Pass", "Fail", "Inconclusive")

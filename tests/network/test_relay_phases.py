@@ -203,7 +203,7 @@ NEW_KINDS: Final[Mapping[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("file", sorted(CALIBRATION.glob("*.toml")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted(CALIBRATION.glob("n3_*.toml")), ids=lambda file: file.stem)
 def test_r5_every_calibration_scenario_parses(file: Path) -> None:
     """Phase R5: each of them loads, and so does what is emitted of it."""
     declared = load(file, KINDS).scenario

@@ -71,7 +71,7 @@ def test_the_file_lasts_as_long_as_the_run():
 def test_a_deadline_beyond_the_end_extends_the_run():
     """The file reaches the latest deadline, so that the loader takes it; the run goes on to there."""
     run = DrivenRun(
-        base(), KINDS, (PeerDetectedDeadWithin.each_kill(within_ms=9_000), AllAliveAt(at_ns=1, peers=("a",)))
+        base(), KINDS, (PeerDetectedDeadWithin.each_kill(within_ms=9_000), AllAliveAt(at_ns=1, peers=("a", "b")))
     )
     run.advance(1_000 * MS)
     run.inject(PeerKill(at_ns=1_000 * MS, peer="c"))
