@@ -34,7 +34,7 @@ RUN = Run().event(1, "a", "tick").snaps(2, "a", "b", b="Suspect").event(3, "a", 
 @settings(max_examples=30)
 @given(run=runs(), assertions=st.lists(ASSERTIONS, min_size=1, max_size=4), peers=CAST)
 def test_verdict_shape(run: Run, assertions: list[Assertion], peers: tuple[PeerDecl, ...]) -> None:
-    """Every verdict has the five keys of §10.2, perhaps a note (J8) after them; a Fail's evidence names a line or a file of the bundle with that time."""
+    """Every verdict has the five keys of §10.2 and perhaps a note (J8); a Fail's evidence names a line or a file with that time."""
     with TemporaryDirectory() as place:
         made = bundle(Path(place, "out"), scenario(assertions, peers), run.records, END)
         lines = [orjson.loads(line) for line in made.lines()]
