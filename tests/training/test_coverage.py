@@ -103,7 +103,7 @@ def test_every_counter_has_a_suppression() -> None:
 
 @pytest.mark.parametrize("name", EFFECTS)
 def test_no_effect_no_count(name: str) -> None:
-    """Ruling K8: the run raises the counter; the same records without its effect do not, though every fault is among them."""
+    """Rulings K8 and G12: the run raises the counter; the same records without its effect do not, though all faults are there."""
     shown = EFFECTS[name]
     run = tiny() if shown.run == "ring/kill/0" else seen(shown.run)
     events: list[Record] = list(run.ordered.events)

@@ -1,5 +1,6 @@
 """Deliberately no violations: each entry of the design's list happens, is counted, and all six invariants pass (section 15)."""
 
+import struct
 from collections import Counter
 from functools import cache
 from typing import Any, Final
@@ -8,6 +9,7 @@ import pytest
 
 from simharness.assertions.setting import from_scenario
 from simharness.assertions.training_oracle.ieee import decode
+from simharness.contracts.records import EventRecord
 from simharness.hosts.kinds import Kinds
 from simharness.stateful.playing import Played, play
 from simharness.training.coverage import covered
@@ -41,6 +43,11 @@ def commits(name: str) -> list[dict[str, Any]]:
     return [record.event for record in records(run_of(name), "TrainCommit")]
 
 
+def chunks(name: str) -> list[EventRecord]:
+    """The chunks that were delivered."""
+    return [record for record in records(run_of(name), "Delivered") if record.event["type_tag"] == "CHUNK"]
+
+
 both = pytest.mark.parametrize("end", ["", "_ps"])
 
 
@@ -54,16 +61,12 @@ def test_1_the_batch_shrinks_after_a_death(end: str) -> None:
 
 @both
 def test_2_an_aborted_step_is_tried_again(end: str) -> None:
-    """Entry 2: before its commit a step has changed nothing but buffers; gradients that are there are used again."""
+    """Entry 2: before its commit a step has changed nothing but buffers; gradients are used again. Chunks show it (G10)."""
     found = counts(f"death_mid_reduce{end}")
     assert found["gradient reused"] >= 3
     if not end:
-        heads = [
-            (record.event["head"], record.virtual_time_ns)
-            for record in records(run_of("death_mid_reduce"), "Delivered")
-            if record.event["type_tag"] == "CHUNK" and bytes.fromhex(record.event["head"])[8] == 18
-        ]
-        rounds = {bytes.fromhex(head)[18:20] for head, at_ns in heads if at_ns < 725_300_000 + 50_000_000}
+        heads = [bytes.fromhex(record.event["head"]) for record in chunks("death_mid_reduce")]
+        rounds = {head[18:20] for head in heads if head[4:12] == struct.pack("<II", 1, 18)}  # of step 18 in view 1
         assert found["abort during scatter"] == 1
         assert {phase for _, phase in rounds} == {3}
         assert max(number for number, _ in rounds) >= 1
@@ -74,7 +77,7 @@ def test_3_a_contribution_of_the_dead_counts(end: str) -> None:
     """Entry 3: it computed the samples while it was alive, and they had arrived."""
     assert counts(f"death_after_ready{end}")["death after READY or PUSH"] == 1
     (commit,) = [commit for commit in commits(f"death_after_ready{end}") if commit["step"] == 18]
-    assert ["w1", 1, 19, 4] in commit["contributions"] or commit["count"] == 16
+    assert ("w1", 4) in [(each[0], each[3]) for each in commit["contributions"]]
 
 
 def test_4_a_stale_message_is_refused() -> None:
@@ -106,7 +109,7 @@ def test_7_a_commit_is_applied_late() -> None:
 
 @both
 def test_8_a_dead_branch_is_held_for_a_while(end: str) -> None:
-    """Entry 8: who has not heard of a rollback takes a step of the generation before; the lineage is not touched."""
+    """Entry 8: who has not heard of a rollback takes a step of the generation before; the lineage is not touched (G14)."""
     found = counts(f"dead_branch{end}")
     assert found["dead branch"] >= 1
     assert found["rollback"] == 1

@@ -35,7 +35,7 @@ def plain(case: Case) -> dict[str, Any]:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_seed_is_one_job_and_one_schedule(seed: int) -> None:
-    """Under both strategies and policies the same network, faults, batches and pace; and the same every time."""
+    """Ruling G11: under both strategies and policies the same network, faults, batches and pace; and the same every time."""
     cases = list(Space().cases(seed))
     assert len(cases) == 4
     assert len({str(plain(case)) for case in cases}) == 1
@@ -95,7 +95,7 @@ def test_the_emitted_file_is_the_run(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_the_command_counts_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 3 while a counter is zero; a sweep that was stopped goes on from its rows and ends in the same file."""
+    """Exit code 3 while a counter is zero (G11); a sweep that was stopped goes on from its rows and ends in the same file."""
     whole, parts = tmp_path / "whole.ndjson", tmp_path / "parts.ndjson"
     common = ["sweep", "training", "--jobs", "1", "--max-workers", "2", "--strategy", "ps", "--policy", "own"]
     assert main([*common, "--seeds", "4..6", "--out", str(whole)]) == 3
