@@ -38,9 +38,12 @@ def test_every_command_is_documented() -> None:
     (commands,) = [action for action in parser()._actions if isinstance(action, argparse._SubParsersAction)]
     samples = [item.name for item in blocks(DOCUMENT) if item.kind == "json"]
     for name, sub in commands.choices.items():
-        (line,) = [line for line in text.splitlines() if line.startswith((f"| `{name} ", f"| `{name}` |"))]
+        lines = [line for line in text.splitlines() if line.startswith((f"| `{name} ", f"| `{name}` |"))]
+        assert lines, f"{name}: a row, or one for each of its forms"
         options = [option for action in sub._actions for option in action.option_strings if option.startswith("--")]
-        assert [option for option in options if option not in ("--help", "--json") and option not in line] == []
+        assert [
+            option for option in options if option not in ("--help", "--json") and option not in " ".join(lines)
+        ] == []
         assert name in samples
 
 
