@@ -60,7 +60,9 @@ def run(args: argparse.Namespace) -> int:
         first = [f"{what}: {outcome}" for what, outcome in found.verdicts.items()]
         new = first if known is None else changes(known, found.verdicts)
         tell(Turn(changed, found.verdicts, new, found.trouble))
-        if not found.trouble:  # code that cannot run has judged nothing: the next turn is compared with the last that has
+        if (
+            not found.trouble
+        ):  # code that cannot run has judged nothing: the next turn is compared with the last that has
             known = found.verdicts
     return PASSED
 
