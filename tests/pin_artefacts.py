@@ -28,6 +28,7 @@ WATCHED: Final = (
     "scenarios/**/*digests*.toml",
     "scenarios/parity/*.toml",
     "properties/exemptions.toml",
+    "properties/explanations.toml",
 )
 """Checker, table, exemptions; layers; spec index; digests; tolerances. A pattern may match nothing yet."""
 

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -30,16 +31,20 @@ from simharness.supervisor.approve import (
     hunted,
     hunts_of,
     page,
+    rate_task,
     status,
     to_plain,
 )
-from simharness.supervisor.batch import Task
+from simharness.supervisor.batch import DEFECT_NAMES, Tally, Task, total
+from simharness.supervisor.coverage import COUNTERS
 from simharness.supervisor.knobs import SUPERVISOR, SupervisorKnob, hunt
 from simharness.supervisor.knobs import task_of as seeds_of
 from simharness.supervisor.params import SHAPES
 
 RECORD: Final = Path("docs", "approval.json")
 PAGE: Final = Path("docs", "APPROVAL.md")
+_EXPLANATIONS: Final = Path("properties", "explanations.toml")
+_LEAST_WORDS: Final = 20
 
 _MOST_SHOWN: Final = 10
 _UNTOUCHED: Final = {
@@ -71,7 +76,7 @@ def approve(args: argparse.Namespace, knobs: Sequence[SupervisorKnob] = SUPERVIS
     if args.seeds is None and args.seed is None:
         args.seeds = f"0..{SEEDS}"
     task = msgspec.structs.replace(task_of(args), twice=True)
-    sources, jobs = source_digest(), jobs_of(args)
+    sources, jobs, explained = source_digest(), jobs_of(args), _explanations()
     _check_record(task, sources)
     batch = ran(args, task)
     clean = not any(tally.breaches for tally in batch.tallies)
@@ -85,6 +90,7 @@ def approve(args: argparse.Namespace, knobs: Sequence[SupervisorKnob] = SUPERVIS
         python=".".join(map(str, sys.version_info[:3])),
         sample=sample,
         apart=_apart(args, range(task.first, task.first + sample)),
+        explained=explained,
         jobs=jobs,
         runs_per_s=batch.runs_per_s,
     )
@@ -138,11 +144,44 @@ def _hunts(args: argparse.Namespace, task: Task, knobs: Sequence[SupervisorKnob]
             if one is None:
                 seeds = seeds_of(knob, alone=alone)
                 blocks = tallies(seeds, seeds.blocks(), jobs_of(args), knob.caught_by)
-                one = hunted(hunt(knob, blocks, alone=alone), exempt)
+                kill = hunt(knob, blocks, alone=alone)
+                one = hunted(kill, exempt, Tally() if alone else _rate(knob, task, jobs_of(args)))
                 file.append(one)
             found.append(one)
             advance()
     return tuple(found)
+
+
+def _rate(knob: SupervisorKnob, task: Task, jobs: int) -> Tally:
+    """Run the seeds from which a hit rate is taken, unless the whole run is shorter."""
+    wanted = rate_task(knob)
+    if wanted is None or wanted.last > task.last - task.first:
+        return Tally()
+    return total(tallies(wanted, wanted.blocks(), jobs))
+
+
+def _explanations() -> dict[str, str]:
+    """Read why shares and rates may be far from the prototype's, if the project that we stand in says so.
+
+    Raises:
+        InputError: If one is of no counter and no defect, or says too little.
+    """
+    file = str(_EXPLANATIONS)
+    with structured_io(_EXPLANATIONS):
+        text = _EXPLANATIONS.read_text("utf-8") if _EXPLANATIONS.exists() else ""
+    try:
+        found = msgspec.convert(tomllib.loads(text).get("supervisor", {}), dict[str, str])
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise InputError(
+            file=file, field="(root)", rule=f"must hold one table [supervisor] of texts: {error}"
+        ) from None
+    known = {*DEFECT_NAMES, *[f"{shape} {name}" for shape in SHAPES for name in COUNTERS]}
+    for name, why in found.items():
+        if name not in known:
+            raise InputError(file=file, field=f"supervisor.{name}", rule="must be a defect, or a shape and a counter")
+        if len(why.split()) < _LEAST_WORDS:
+            raise InputError(file=file, field=f"supervisor.{name}", rule=f"must have at least {_LEAST_WORDS} words")
+    return found
 
 
 def _apart(args: argparse.Namespace, seeds: range) -> tuple[Apart, ...]:

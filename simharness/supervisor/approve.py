@@ -23,9 +23,12 @@ FACTOR: Final = 3
 """How far a counter may be from the prototype's share of seeds, either way, before somebody must explain it."""
 ENOUGH: Final = 30
 """Seeds that the prototype's share must make one expect before a share is compared at all."""
+OF_RUNS: Final = 10_000
+"""Runs of which a knob's hits in the prototype are stated."""
+SAMPLED_HITS: Final = 15
+"""Hits that the prototype's rate must make one expect of the runs from which a hit rate is taken."""
 
-EXPLAINED: Final[Mapping[tuple[Shape, str], str]] = {}
-"""Counters further from the prototype's share, and why that is right: the sources of the world include their own explanations."""
+_KNOBS: Final = {knob.defect: knob for knob in SUPERVISOR}
 
 Verdict = Literal["approved", "partial", "failed"]
 Status = Literal["approved", "partial", "failed", "stale", "never"]
@@ -42,6 +45,10 @@ class Hunted(msgspec.Struct, frozen=True, kw_only=True):
     breach: Breach | None
     others: dict[str, int]
     wrong: tuple[str, ...]
+    sampled: int = 0
+    """Runs from which the hit rate was taken; none with X1 left out, nor of a defect that nothing catches."""
+    hits: int = 0
+    """Runs among them that broke something, whatever it was."""
 
     @property
     def name(self) -> str:
@@ -69,6 +76,8 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     sample: int
     """Seeds in each shape, from the first on, that were run by both drivers and judged in every way."""
     apart: tuple[Apart, ...]
+    explained: dict[str, str]
+    """Why a share of seeds ("SHAPE COUNTER") or a hit rate ("DEFECT") may be far from the prototype's."""
     jobs: int
     runs_per_s: int
     """Of all processes together, while the batch ran; 0 if it was over before that could be told."""
@@ -88,12 +97,26 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
             seeds, counts = self.runs.get(shape, 0), self.counters.get(shape, {})
             found += [f"{seeds} of {SEEDS} seeds in the shape {shape}"] if seeds < SEEDS else []
             found += [f"{shape}: {name} is zero" for name in missing(counts, shape)]
-            found += [f"{shape}: {far.text()}" for far in strays(counts, shape, seeds) if not far.why]
         hunted = {(one.defect, one.alone) for one in self.hunts}
         asked = [(knob, alone) for knob, alone in hunts_of(SEEDS) if (knob.defect, alone) not in hunted]
         found += [f"{knob.defect}{' with X1 left out' if alone else ''} was not hunted" for knob, alone in asked]
+        found += [f"no hit rate of {one.defect} was taken" for one in self.hunts if not one.sampled and _has_rate(one)]
+        found += [f"{text}, unexplained" for name, text in self.strays().items() if name not in self.explained]
         found += [f"{self.sample} of {SAMPLE} seeds judged in every way"] if self.sample < SAMPLE else []
         return tuple(found)
+
+    def strays(self) -> dict[str, str]:
+        """Return the shares and rates that are far from the prototype's, by the name that an explanation has."""
+        found = {}
+        for shape in SHAPES:
+            seeds, counts = self.runs.get(shape, 0), self.counters.get(shape, {})
+            for far in strays(counts, shape, seeds):
+                found[f"{shape} {far.counter}"] = f"{shape}: {far.text()}"
+        for one in self.hunts:
+            if one.sampled and _apart(one.hits, one.sampled, _KNOBS[one.defect].hits, OF_RUNS):
+                shares = f"{one.hits} of {one.sampled} runs, the prototype {_KNOBS[one.defect].hits} of {OF_RUNS}"
+                found[one.defect] = f"hit rate of {one.defect}: {shares}"
+        return found
 
     @property
     def verdict(self) -> Verdict:
@@ -102,19 +125,17 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stray(NamedTuple):
-    """A counter whose share of seeds is far from the prototype's, and the reason if one is written down."""
+    """A counter whose share of seeds is far from the prototype's."""
 
     counter: str
     seen: int
     seeds: int
     expected: int
     """Of `OF_SEEDS` seeds."""
-    why: str
 
     def text(self) -> str:
         """Return counter and both shares."""
-        shares = f"{self.seen} of {self.seeds} seeds, the prototype {self.expected} of {OF_SEEDS}"
-        return f"{self.counter}: {shares}{f'; {self.why}' if self.why else ', unexplained'}"
+        return f"{self.counter}: {self.seen} of {self.seeds} seeds, the prototype {self.expected} of {OF_SEEDS}"
 
 
 def strays(counts: Mapping[str, int], shape: Shape, seeds: int) -> tuple[Stray, ...]:
@@ -124,9 +145,31 @@ def strays(counts: Mapping[str, int], shape: Shape, seeds: int) -> tuple[Stray, 
         expected, seen = prototype.of(shape), counts.get(name, 0)
         if expected is None or expected * seeds < ENOUGH * OF_SEEDS:
             continue
-        if not expected * seeds <= FACTOR * seen * OF_SEEDS or not seen * OF_SEEDS <= FACTOR * expected * seeds:
-            found.append(Stray(name, seen, seeds, expected, EXPLAINED.get((shape, name), "")))
+        if _apart(seen, seeds, expected, OF_SEEDS):
+            found.append(Stray(name, seen, seeds, expected))
     return tuple(found)
+
+
+def _apart(seen: int, of: int, expected: int, expected_of: int) -> bool:
+    """Return whether one share is more than `FACTOR` times the other."""
+    ours, theirs = seen * expected_of, expected * of
+    return theirs > FACTOR * ours or ours > FACTOR * theirs
+
+
+def _has_rate(one: "Hunted") -> bool:
+    return not one.alone and _KNOBS[one.defect].hits > 0
+
+
+def rate_task(knob: SupervisorKnob) -> Task | None:
+    """Return the seeds from which the hit rate of a knob is taken; None if nothing is expected to catch it."""
+    if not knob.hits:
+        return None
+    return Task(
+        first=0,
+        last=-(-SAMPLED_HITS * OF_RUNS // (knob.hits * len(knob.shapes))),
+        shapes=knob.shapes,
+        defects=(knob.defect,),
+    )
 
 
 def hunts_of(seeds: int, knobs: Iterable[SupervisorKnob] = SUPERVISOR) -> tuple[tuple[SupervisorKnob, bool], ...]:
@@ -138,8 +181,8 @@ def hunts_of(seeds: int, knobs: Iterable[SupervisorKnob] = SUPERVISOR) -> tuple[
     return tuple([(knob, alone) for knob, alone in both if knob.budget * (ALONE if alone else 1) <= seeds])
 
 
-def hunted(kill: Kill, exempt: Collection[str]) -> Hunted:
-    """Return what a hunt came to."""
+def hunted(kill: Kill, exempt: Collection[str], rate: Tally) -> Hunted:
+    """Return what a hunt came to; `rate` is the tally of its `rate_task`, or an empty one."""
     excused = kill.knob.defect in exempt
     return Hunted(
         defect=kill.knob.defect,
@@ -149,6 +192,8 @@ def hunted(kill: Kill, exempt: Collection[str]) -> Hunted:
         breach=kill.breach,
         others=dict(kill.others),
         wrong=shortcomings(kill, exempt=excused),
+        sampled=sum(rate.runs.values()),
+        hits=len(rate.breaches),
     )
 
 
@@ -161,6 +206,7 @@ def approval(
     python: str,
     sample: int,
     apart: Iterable[Apart],
+    explained: Mapping[str, str],
     jobs: int,
     runs_per_s: int,
 ) -> Approval:
@@ -183,6 +229,7 @@ def approval(
         hunts=tuple(hunts),
         sample=sample,
         apart=tuple(apart),
+        explained=dict(explained),
         jobs=jobs,
         runs_per_s=runs_per_s,
     )
@@ -243,18 +290,18 @@ def page(found: Approval) -> str:
         *_list("What is wrong", found.faults()),
         *_list("What the bar asks for beyond this", found.gaps()),
         "## Kill table",
-        _table(("defect", "runs", "caught by", "seed", "not counted"), map(_hunt_row, found.hunts)),
+        f"Hits: runs that broke something, whatever it was; in brackets the prototype's of {OF_RUNS} runs.",
+        _table(("defect", "runs", "caught by", "seed", "not counted", "hits"), map(_hunt_row, found.hunts)),
         "## Counters",
         "Seeds that saw it at least once; in brackets those of 50,000 in the prototype, where it had such a thing.",
         _table(("counter", *SHAPES), [(name, *[_count(found, shape, name) for shape in SHAPES]) for name in COUNTERS]),
-        *_list("Far from the prototype, and why", [far for shape in SHAPES for far in _explained(found, shape)]),
+        *_list("Far from the prototype, and why", _explained(found)),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _explained(found: Approval, shape: Shape) -> list[str]:
-    every = strays(found.counters.get(shape, {}), shape, found.runs.get(shape, 0))
-    return [f"{shape}: {far.text()}" for far in every if far.why]
+def _explained(found: Approval) -> list[str]:
+    return [f"{text}. {found.explained[name]}" for name, text in found.strays().items() if name in found.explained]
 
 
 def _hunt_row(one: Hunted) -> tuple[str, ...]:
@@ -262,7 +309,8 @@ def _hunt_row(one: Hunted) -> tuple[str, ...]:
     if one.breach is not None:
         fate, seed = one.breach.invariant, f"{one.breach.seed} {one.breach.shape}, step {one.breach.step}"
     others = ", ".join([f"{count} x {name}" for name, count in sorted(one.others.items())])
-    return (one.name, str(one.tries), fate, seed, others)
+    hits = f"{one.hits} of {one.sampled} ({_KNOBS[one.defect].hits})" if one.sampled else ""
+    return (one.name, str(one.tries), fate, seed, others, hits)
 
 
 def _count(found: Approval, shape: Shape, name: str) -> str:

@@ -106,6 +106,24 @@ def test_a_small_run_takes_no_approval_away(simharness: Terminal) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "field", "rule"),
+    [
+        ('[supervisor]\n"slurm crush" = "x"', "supervisor.slurm crush", "must be a defect, or a shape and a counter"),
+        ('[supervisor]\n"slurm crash" = "too few words"', "supervisor.slurm crash", "must have at least 20 words"),
+        ("[supervisor]\ncrash = 3", "(root)", "must hold one table [supervisor] of texts"),
+        ("[supervisor", "(root)", "must hold one table [supervisor] of texts"),
+    ],
+)
+def test_an_explanation_that_explains_nothing(simharness: Terminal, text: str, field: str, rule: str) -> None:
+    """It is refused before anything runs."""
+    Path("properties").mkdir()
+    Path("properties", "explanations.toml").write_text(text, "utf-8")
+    said = simharness(*SMALL)
+    assert said.code == 2
+    assert f"file: properties/explanations.toml\nfield: {field}\nrule: {rule}" in said.err
+
+
+@pytest.mark.parametrize(
     "argv",
     [
         ("approve", "--defect", "ungated_start"),

@@ -21,6 +21,7 @@ from simharness.supervisor.approve import (
     hunted,
     hunts_of,
     page,
+    rate_task,
     status,
     strays,
     to_plain,
@@ -41,10 +42,19 @@ def counts(shape: Shape) -> dict[str, int]:
     return {name: COUNTERS[name].of(shape) or 1 for name in required(shape)}
 
 
+def rate(knob: SupervisorKnob, alone: bool) -> Tally:
+    """Return what the runs for a hit rate come to if it is the prototype's."""
+    if alone or not knob.hits:
+        return Tally()
+    return Tally(runs={"slurm": 10_000}, breaches=(BROKEN,) * knob.hits)
+
+
 def of_the_bar(**changes: Any) -> Approval:
     """Return the record of a run that comes up to the bar, or of one that differs from it in something."""
     caught = [
-        hunted(Kill(knob=knob, alone=alone, tries=9, breach=BROKEN if knob.caught_by else None), EXEMPT)
+        hunted(
+            Kill(knob=knob, alone=alone, tries=9, breach=BROKEN if knob.caught_by else None), EXEMPT, rate(knob, alone)
+        )
         for knob, alone in hunts_of(SEEDS)
     ]
     blocks = [Tally(runs={shape: SEEDS}, counters={shape: counts(shape)}, digest=5) for shape in SHAPES]
@@ -56,6 +66,7 @@ def of_the_bar(**changes: Any) -> Approval:
         python="3.11.7",
         sample=SAMPLE,
         apart=(),
+        explained={},
         jobs=2,
         runs_per_s=80,
     )
@@ -73,7 +84,11 @@ def test_the_bar_is_reached() -> None:
 def survivors(names: Sequence[str]) -> tuple[Hunted, ...]:
     """Return the hunts of the bar, with some defects that nothing caught."""
     return tuple(
-        hunted(Kill(knob=knob, alone=alone, tries=9, breach=None if knob.defect in names else BROKEN), [])
+        hunted(
+            Kill(knob=knob, alone=alone, tries=9, breach=None if knob.defect in names else BROKEN),
+            [],
+            rate(knob, alone),
+        )
         for knob, alone in hunts_of(SEEDS)
     )
 
@@ -100,7 +115,7 @@ def test_what_is_wrong_however_little_was_run(changes: dict[str, Any], fault: st
 def test_an_exempt_defect_must_stay_uncaught() -> None:
     """One that is caught after all loses its exemption, and there is no approval until that is done."""
     kill = Kill(knob=SUPERVISOR[-1], alone=False, tries=9, breach=BROKEN)
-    assert hunted(kill, EXEMPT).wrong == (f"{SUPERVISOR[-1].defect} was caught: remove the exemption",)
+    assert hunted(kill, EXEMPT, Tally()).wrong == (f"{SUPERVISOR[-1].defect} was caught: remove the exemption",)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +148,33 @@ def test_a_share_is_compared_only_where_there_are_seeds_enough() -> None:
         assert [one.counter for one in found] == ["crash"] * far, seen
     assert "crash" not in [one.counter for one in strays({}, "slurm", 80)]
     assert "crash" in [one.counter for one in strays({}, "slurm", 81)]
+
+
+def test_a_hit_rate_is_compared_and_may_be_explained() -> None:
+    """At three times the prototype's rate or a third of it nothing is said; further off only an explanation helps."""
+    first = SUPERVISOR[0]
+    for hits, far in ((297, False), (298, True), (33, False), (32, True), (0, True)):
+        name, rest = first.defect, of_the_bar().hunts[1:]
+        found = of_the_bar(hunts=(msgspec.structs.replace(of_the_bar().hunts[0], hits=hits), *rest))
+        text = f"hit rate of {name}: {hits} of 10000 runs, the prototype 99 of 10000"
+        assert found.gaps() == ((f"{text}, unexplained",) if far else ()), hits
+        why = msgspec.structs.replace(found, explained={name: "Fewer stale answers."})
+        assert why.verdict == "approved"
+        assert (f"- {text}. Fewer stale answers." in page(why)) == far
+    untaken = of_the_bar(hunts=(msgspec.structs.replace(of_the_bar().hunts[0], sampled=0, hits=0), *rest))
+    assert untaken.gaps() == (f"no hit rate of {first.defect} was taken",)
+
+
+def test_the_runs_of_a_hit_rate_make_one_expect_fifteen_hits() -> None:
+    """In the shapes of the knob, rounded up; a knob that nothing catches has none."""
+    for knob in SUPERVISOR:
+        task = rate_task(knob)
+        if task is None:
+            assert not knob.hits
+            continue
+        runs = task.last * len(knob.shapes)
+        assert runs * knob.hits >= 150_000 > (runs - len(knob.shapes)) * knob.hits
+        assert (task.shapes, task.defects, task.twice) == (knob.shapes, (knob.defect,), False)
 
 
 def test_a_status_is_about_these_sources() -> None:
@@ -179,7 +221,7 @@ def test_a_small_run_hunts_what_it_can_decide() -> None:
     tiny = SupervisorKnob(defect="UNGATED_START", caught_by=("4",), budget=3, hits=9479)
     ((knob, alone),) = hunts_of(3, [tiny])
     seeds = task_of(knob, alone=alone)
-    one = hunted(hunt(knob, (run_block(seeds, block) for block in seeds.blocks())), ())
+    one = hunted(hunt(knob, (run_block(seeds, block) for block in seeds.blocks())), (), Tally())
     assert (one.breach is not None and one.breach.invariant, one.wrong) == ("4", ())
 
 
@@ -188,7 +230,15 @@ def test_the_first_seeds_have_a_digest_of_their_own() -> None:
     task = Task(first=0, last=3, twice=True)
     blocks = [run_block(task, block) for block in task.blocks()]
     more = [Tally(runs={"slurm": 1}, digest=1)]
-    figures: dict[str, Any] = {"sources": "", "python": "", "sample": 0, "apart": (), "jobs": 1, "runs_per_s": 0}
+    figures: dict[str, Any] = {
+        "sources": "",
+        "python": "",
+        "sample": 0,
+        "apart": (),
+        "explained": {},
+        "jobs": 1,
+        "runs_per_s": 0,
+    }
     found = approval(task, [*blocks, *more], [], **figures)
     assert found.reference == total(blocks).hexdigest()
     assert found.digest == total([*blocks, *more]).hexdigest() != found.reference
