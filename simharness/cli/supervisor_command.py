@@ -247,7 +247,7 @@ def _minimise(args: argparse.Namespace) -> int:
         raise InputError(file="(command line)", field="--seed", rule=rule)
     say_defects(args, task)
     small = minimise(found, defects=task.switched_off)
-    name, text = regression(small)
+    name, text = regression(small, found_with=task.defects)
     path = Path(args.out) if args.out is not None else _REGRESSIONS.joinpath(name)
     check_writable(path)
     put_file(path, text.encode())

@@ -72,7 +72,7 @@ def _hunted(
     if kill.killed:
         small = smallest(kill)
         size = small.size
-        name, text = regression(small)
+        name, text = regression(small, found_with=(knob.defect,))
         place = Path(args.out).joinpath(f"{knob.defect}-{name}")
         with structured_io(place):
             place.parent.mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ def test_a_violation_says_so_first_and_names_its_replay(simharness: Terminal) ->
 
 
 def test_a_failing_seed_shrinks_to_a_file(simharness: Terminal, tmp_path: Path) -> None:
-    """The minimised schedule is short, and the file has no defect in it."""
+    """The minimised schedule is short, and the file has no defect in it; its header names the one that found it."""
     out = str(tmp_path / "small.toml")
     argv = ("--seed", "0", "--shape", "slurm", "--defect", "UNGATED_START", "--out", out, "--json")
     said = simharness("supervisor", "minimise", *argv)
@@ -46,7 +46,17 @@ def test_a_failing_seed_shrinks_to_a_file(simharness: Terminal, tmp_path: Path) 
     assert 0 < said.json["size"] <= 12 < said.json["before"]
     text = Path(out).read_text("utf-8")
     assert "# expected: pass-now" in text
+    assert "invariant 4 at seed 0 in the shape slurm, found with UNGATED_START, minimised" in text
     assert "defects" not in text
+
+
+def test_a_hunt_says_what_it_found_a_scenario_with(simharness: Terminal, tmp_path: Path) -> None:
+    """The file that a hunted knob leaves names the knob in its header."""
+    argv = ("--system", "supervisor", "--defect", "UNGATED_START", "--out", str(tmp_path), *ONE_JOB)
+    assert simharness("knobs", *argv).code == 0
+    (file,) = tmp_path.iterdir()
+    assert file.name.startswith("UNGATED_START-4-")
+    assert ", found with UNGATED_START, minimised\n" in file.read_text("utf-8")
 
 
 def test_a_seed_replays(simharness: Terminal) -> None:
