@@ -36,6 +36,7 @@ from simharness.systems.training.wire import (
     StateRequest,
     Suspect,
     View,
+    contributions_bytes,
 )
 from tests.tidy.check import ROOT
 
@@ -88,7 +89,8 @@ class TestRingWorker(_Job):
 
     def messages(self) -> st.SearchStrategy[Any]:
         state = st.builds(State, HEAD, SMALL, st.just(24), SMALL, st.just(bytes(40)), st.just(bytes(40)))
-        chunk = st.builds(Chunk, HEAD, st.integers(3, 4), st.integers(0, 1), WORKERS, CONTRIBUTIONS, VECTOR)
+        travelling = CONTRIBUTIONS.map(contributions_bytes)
+        chunk = st.builds(Chunk, HEAD, st.integers(3, 4), st.integers(0, 1), WORKERS, travelling, VECTOR)
         return st.one_of(
             st.builds(View, FROM_HUB, SMALL, SMALL, DIGEST, st.just(1), MEMBERS),
             st.builds(Commit, FROM_HUB, DIGEST),

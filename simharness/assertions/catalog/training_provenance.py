@@ -7,7 +7,7 @@ import struct
 from typing import Final
 
 from simharness.assertions.catalog.training import TrainingFold
-from simharness.assertions.fold import Board, Handler, Mark, Payload, integer
+from simharness.assertions.fold import Board, Handler, Mark, Payload, Subscription, integer
 from simharness.assertions.setting import Setting
 from simharness.assertions.training_reading import (
     Contribution,
@@ -54,15 +54,19 @@ class TrainProvenanceFold(TrainingFold):
         """By process: generation, step and digest of the state that it reported last."""
 
     def handlers(self) -> dict[str, Handler]:
-        """Want views, gradients, deliveries and commits."""
+        """Want views, gradients, states and commits."""
         return {
             "TrainView": self.on_view,
             "TrainGradient": self.on_gradient,
             "TrainApply": self.on_state,
             "TrainInstall": self.on_state,
-            "Delivered": self.on_delivered,
             "TrainCommit": self.on_commit,
         }
+
+    def subscriptions(self) -> tuple[Subscription, ...]:
+        """Want, besides, deliveries of the one tag: most are of others."""
+        found = super().subscriptions()
+        return (*found, Subscription("Delivered", "type_tag", self._tag, self.on_delivered)) if found else ()
 
     def on_view(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
         """Note the newest view."""
@@ -86,7 +90,7 @@ class TrainProvenanceFold(TrainingFold):
 
     def on_delivered(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
         """Note what reached the hub."""
-        if host != self._hub or event.get("type_tag") != self._tag:
+        if host != self._hub:
             return
         sender, data = word(event, "from"), data_of(event, "head")
         if data is None or len(data) != _HEAD.size:

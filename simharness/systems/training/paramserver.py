@@ -23,14 +23,14 @@ class ServedPhase(IntEnum):
     PUSHED = 5
 
 
-class ServedInput(Enum):
+class ServedInput(IntEnum):
     """What can happen to a worker."""
 
-    PARAMS = auto()
+    PARAMS = 0
     """Parameters of a newer generation, view or step."""
-    DUE = auto()
+    DUE = 1
     """The computation is done."""
-    RETRY = auto()
+    RETRY = 2
     """The wait for parameters has lasted `retry_ns`."""
 
 
@@ -73,11 +73,12 @@ class ServedWorker(Worker):
         self._ids: tuple[int, ...] = ()
         self._pushed: Push | None = None
         self._waiting_ns = 0
-        self._acts = {
+        acts = {
             ServedAct.ADOPT: self._adopt,
             ServedAct.PUSH: self._push,
             ServedAct.PUSH_AGAIN: self._push_again,
         }
+        self._rows = {pair: (following, acts[act]) for pair, (following, act) in SERVED.items()}
 
     def _message(self, message: Message, now_ns: int, out: list[Effect]) -> None:
         if not isinstance(message, Params) or len(message.weights) != BYTES * self._config.entries:
@@ -87,10 +88,10 @@ class ServedWorker(Worker):
 
     def _input(self, what: ServedInput, message: Message | None, now_ns: int, out: list[Effect]) -> None:
         """Do what the table says about this input in this phase."""
-        row = SERVED.get((self.phase, what))
+        row = self._rows.get((self.phase, what))
         if row is not None:
             following, act = row
-            self._acts[act](message, now_ns, out)
+            act(message, now_ns, out)
             assert self.phase in following, (what, self.phase)
 
     def _computed(self, now_ns: int, out: list[Effect]) -> None:

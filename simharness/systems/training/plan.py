@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from simharness.systems.training.config import TrainConfig, TrainingDefect, runs
 from simharness.systems.training.data import Draws, shards, shuffled
 from simharness.systems.training.state import TrainState, mask
+
+_PLANS: Final = 16
+"""How many plans are kept."""
 
 
 class Member(NamedTuple):
@@ -37,6 +40,7 @@ class Planner:
         self._stream = stream
         self._shards = shards(config.shard_sizes)
         self._order = lru_cache(maxsize=4 * len(config.workers) + 4)(self._draw)
+        self._made = lru_cache(maxsize=_PLANS)(self._make)
 
     def _draw(self, epoch: int, owner: int | None) -> tuple[int, ...]:
         if owner is None:
@@ -46,9 +50,12 @@ class Planner:
     def plan_step(self, state: TrainState, members: Sequence[Member]) -> StepPlan:
         """Return the plan of the step that follows `state` with these members, who are in the order of their indices.
 
-        If nobody has a sample left, it is the first step of the next epoch.
+        If nobody has a sample left, it is the first step of the next epoch. All members of a ring ask for the same plan.
         """
-        plan = self._plan(state.epoch, state.consumed, members) or self._plan(state.epoch + 1, 0, members)
+        return self._made(state.epoch, state.consumed, tuple(members))
+
+    def _make(self, epoch: int, consumed: int, members: tuple[Member, ...]) -> StepPlan:
+        plan = self._plan(epoch, consumed, members) or self._plan(epoch + 1, 0, members)
         assert plan is not None, "no shard is empty"
         return plan
 

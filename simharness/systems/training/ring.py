@@ -34,6 +34,7 @@ from simharness.systems.training.wire import (
     Suspect,
     View,
     contributions_bytes,
+    contributions_of,
     round_flags,
 )
 from simharness.systems.training.worker import NOTHING, Worker
@@ -75,7 +76,7 @@ class RingWorker(Worker):
         self._applied: Prepared | None = None
         self._waiting_ns = self._heard_ns = 0
         self._asked = 0
-        self._acts = {
+        acts = {
             Act.ENTER_VIEW: self._enter_view,
             Act.FETCH: self._fetch,
             Act.TAKE_STATE: self._take_state,
@@ -88,6 +89,7 @@ class RingWorker(Worker):
             Act.REQUEST_CHUNK: self._request_chunk,
             Act.GO_ON: self._go_on,
         }
+        self._rows = {pair: (following, acts[act]) for pair, (following, act) in TABLE.items()}
         self._drop_round()
 
     # --- inputs -----------------------------------------------------------------------------------------------------
@@ -101,7 +103,7 @@ class RingWorker(Worker):
             self._heard_ns = now_ns
             self._on_commit(message, now_ns, out)
         elif message.head[:3] == (self.generation, self.view, self.step):
-            what = self._place(message) if isinstance(message, Chunk) else _INPUTS.get(type(message))
+            what = self._place(message) if type(message) is Chunk else _INPUTS.get(type(message))
             if what is not None:
                 self._input(what, message, now_ns, out)
         elif isinstance(message, Chunk) and TrainingDefect.STALE_CHUNK in self._defects:  # only phase and round count
@@ -111,10 +113,10 @@ class RingWorker(Worker):
 
     def _input(self, what: Input, message: Message | None, now_ns: int, out: list[Effect]) -> None:
         """Do what the table says about this input in this phase."""
-        row = TABLE.get((self.phase, what))
+        row = self._rows.get((self.phase, what))
         if row is not None:
             following, act = row
-            self._acts[act](message, now_ns, out)
+            act(message, now_ns, out)
             assert self.phase in following, (what, self.phase)
 
     def _place(self, chunk: Chunk) -> Input:
@@ -221,9 +223,9 @@ class RingWorker(Worker):
         sizes = runs(entries, count)
         if TrainingDefect.CHUNK_TAIL_LOST in self._defects:  # chunks of the size rounded down; nobody reduces the rest
             sizes = [entries // count] * count
-        at = 0
+        own, at = contributions_bytes((mine,)), 0
         for size in sizes:
-            self._parts.append(((mine,), sums[at : at + BYTES * size]))
+            self._parts.append((own, sums[at : at + BYTES * size]))
             at += BYTES * size
         self.phase, self.round = Phase.SCATTER, 0
         self._asked = 0
@@ -241,14 +243,15 @@ class RingWorker(Worker):
 
     def _run(self, now_ns: int, out: list[Effect]) -> None:
         """Take chunks as long as the awaited one is here; at the end the reduction is prepared."""
+        rounds = len(self.members) - 1
         while self.phase < Phase.READY:
-            if self.round == len(self.members) - 1:
+            if self.round == rounds:
                 self.round = 0
                 if self.phase is Phase.GATHER:
                     self._prepare(now_ns, out)
                     return
                 self.phase = Phase.GATHER
-                if len(self.members) > 1:
+                if rounds:
                     self._send_chunk(self._position + 1, out)
                 continue
             chunk = self._early.pop((self.phase, self.round), None)
@@ -257,7 +260,7 @@ class RingWorker(Worker):
             self._asked = 0
             self._wait(now_ns)
             self.round += 1
-            if self.round < len(self.members) - 1:
+            if self.round < rounds:
                 self._send_chunk(chunk.index, out)
 
     def _fold(self, chunk: Chunk) -> bool:
@@ -269,7 +272,7 @@ class RingWorker(Worker):
         if chunk.index != index or len(chunk.payload) != len(sums):
             return False
         if self.phase is Phase.SCATTER:
-            self._parts[index] = (*chunk.contributions, *contributions), add(chunk.payload, sums)
+            self._parts[index] = chunk.contributions + contributions, add(chunk.payload, sums)
         else:
             self._parts[index] = chunk.contributions, chunk.payload
         return True
@@ -290,7 +293,7 @@ class RingWorker(Worker):
 
     def _prepare(self, now_ns: int, out: list[Effect]) -> None:
         """All chunks are whole: check them, name the reduction, and tell the hub."""
-        contributors = [tuple(sorted(contributions)) for contributions, _ in self._parts]
+        contributors = [sorted(contributions_of(contributions)) for contributions, _ in self._parts]
         sums = b"".join([payload for _, payload in self._parts])
         whole = BYTES * self._config.entries
         if self._config.guards and any(each != contributors[0] for each in contributors):
@@ -298,7 +301,8 @@ class RingWorker(Worker):
         if self._config.guards and len(sums) != whole:
             raise TrainingAbort("hole", f"the ring of step {self.step} ended with {len(sums)} of {whole} bytes")
         sums += bytes(whole - len(sums))
-        name = digest(contributions_bytes(contributors[0]), sums)
+        contributions = tuple(contributors[0])
+        name = digest(contributions_bytes(contributions), sums)
         self._prepared = Prepared(
             self.generation,
             self.view,
@@ -307,7 +311,7 @@ class RingWorker(Worker):
             self.members,
             self.replica.digest,
             sums,
-            contributors[0],
+            contributions,
             name,
         )
         self.phase = Phase.READY
@@ -387,7 +391,8 @@ class RingWorker(Worker):
         """MINORITY_TRAINS: apply the own part as if it were all."""
         me = Member(self.index, self.incarnation)
         batch = self._plan.batches[self._position]
-        own = tuple([each for each in self._parts[self._position][0] if each.worker == self.index])
+        there = contributions_of(self._parts[self._position][0])
+        own = tuple([each for each in there if each.worker == self.index])
         sums = self._job.kernel.gradient_sum(self.replica.state.weights, batch, scale=self._scale)
         plan = StepPlan(self._plan.epoch, self._plan.consumed, (batch,))
         self._drop_round()
@@ -406,7 +411,7 @@ class RingWorker(Worker):
     def _drop_round(self) -> None:
         self._early: dict[tuple[int, int], Chunk] = {}
         self._sent: dict[tuple[int, int], Chunk] = {}
-        self._parts: list[tuple[tuple[Contribution, ...], bytes]] = []
+        self._parts: list[tuple[bytes, bytes]] = []
         self.round = 0
         self._computing = False
 

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -78,13 +79,16 @@ class View(msgspec.Struct, frozen=True, gc=False):
 
 
 class Chunk(msgspec.Struct, frozen=True, gc=False):
-    """Worker to successor: a part of the sum, and the contributions that are in it, so that divisor and data cannot part."""
+    """Worker to successor: a part of the sum, and the contributions that are in it, so that divisor and data cannot part.
+
+    They are passed on as they travel (`contributions_bytes`): nobody on the way has to know them one by one.
+    """
 
     head: Header
     phase: int
     round: int
     index: int
-    contributions: tuple[Contribution, ...]
+    contributions: bytes
     payload: bytes
 
 
@@ -208,8 +212,8 @@ def _view(m: View) -> bytes:
 
 
 def _chunk(m: Chunk) -> bytes:
-    fixed = _CHUNK.pack(*m.head, m.phase, m.round, m.index, len(m.contributions))
-    return fixed + contributions_bytes(m.contributions) + m.payload
+    count = len(m.contributions) // _CONTRIBUTION.size
+    return b"".join((_CHUNK.pack(*m.head, m.phase, m.round, m.index, count), m.contributions, m.payload))
 
 
 def _chunk_request(m: ChunkRequest) -> bytes:
@@ -276,15 +280,19 @@ def _fixed(form: struct.Struct, data: bytes, *, whole: bool = False) -> tuple[An
     return form.unpack_from(data)
 
 
+def _head(fields: tuple[Any, ...]) -> Header:
+    return tuple.__new__(Header, fields[:_FIELDS])
+
+
 def _expect(data: bytes, length: int) -> None:
     if len(data) != length:
         raise WireError(f"{len(data)} bytes where {length} are due")
 
 
-def _read_contributions(data: bytes, at: int, count: int) -> tuple[Contribution, ...]:
-    if len(data) < at + _CONTRIBUTION.size * count:
-        raise WireError("contributions cut short")
-    return tuple([Contribution(*_CONTRIBUTION.unpack_from(data, at + _CONTRIBUTION.size * n)) for n in range(count)])
+@lru_cache(maxsize=64)
+def contributions_of(data: bytes) -> tuple[Contribution, ...]:
+    """Return contributions that travelled as `data`, a whole number of them; each worker of a ring asks for the same ones."""
+    return tuple([Contribution(*fields) for fields in _CONTRIBUTION.iter_unpack(data)])
 
 
 def _read_vector(data: bytes, at: int) -> bytes:
@@ -302,45 +310,47 @@ def _read_ids(data: bytes, at: int, count: int) -> tuple[int, ...]:
 
 def _to_heartbeat(data: bytes) -> Heartbeat:
     got = _fixed(_HEARTBEAT, data, whole=True)
-    return Heartbeat(Header(*got[:6]), Holding(*got[6:9]), Holding(*got[9:12]), got[12], got[13])
+    return Heartbeat(_head(got), Holding(*got[6:9]), Holding(*got[9:12]), got[12], got[13])
 
 
 def _to_view(data: bytes) -> View:
     got = _fixed(_VIEW, data)
     _expect(data, _VIEW.size + _MEMBER.size * got[10])
     members = tuple([Member(*pair) for pair in _MEMBER.iter_unpack(data[_VIEW.size :])])
-    return View(Header(*got[:6]), got[6], got[7], got[8], got[9], members)
+    return View(_head(got), got[6], got[7], got[8], got[9], members)
 
 
 def _to_chunk(data: bytes) -> Chunk:
     got = _fixed(_CHUNK, data)
-    contributions = _read_contributions(data, _CHUNK.size, got[9])
-    payload = _read_vector(data, _CHUNK.size + _CONTRIBUTION.size * got[9])
-    return Chunk(Header(*got[:6]), got[6], got[7], got[8], contributions, payload)
+    middle = _CHUNK.size + _CONTRIBUTION.size * got[9]
+    contributions = data[_CHUNK.size : middle]
+    if len(data) < middle:
+        raise WireError("contributions cut short")
+    return Chunk(_head(got), got[6], got[7], got[8], contributions, _read_vector(data, middle))
 
 
 def _to_chunk_request(data: bytes) -> ChunkRequest:
     got = _fixed(_CHUNK_REQ, data, whole=True)
-    return ChunkRequest(Header(*got[:6]), got[6], got[7])
+    return ChunkRequest(_head(got), got[6], got[7])
 
 
 def _to_ready(data: bytes) -> Ready:
     got = _fixed(_READY, data)
     _expect(data, _READY.size + _CONTRIBUTION.size * got[9])
-    contributions = _read_contributions(data, _READY.size, got[9])
+    contributions = contributions_of(data[_READY.size :])
     if sum([each.samples for each in contributions]) != got[8]:
         raise WireError("the counts of the contributions do not sum to n")
-    return Ready(Header(*got[:6]), got[6], got[7], contributions)
+    return Ready(_head(got), got[6], got[7], contributions)
 
 
 def _to_commit(data: bytes) -> Commit:
     got = _fixed(_COMMIT, data, whole=True)
-    return Commit(Header(*got[:6]), got[6])
+    return Commit(_head(got), got[6])
 
 
 def _to_suspect(data: bytes) -> Suspect:
     got = _fixed(_SUSPECT, data, whole=True)
-    return Suspect(Header(*got[:6]), got[6])
+    return Suspect(_head(got), got[6])
 
 
 def _to_state_request(data: bytes) -> StateRequest:
@@ -359,14 +369,14 @@ def _to_state(data: bytes) -> State:
 def _to_params(data: bytes) -> Params:
     got = _fixed(_PARAMS, data)
     ids = _read_ids(data, _PARAMS.size, got[8])
-    return Params(Header(*got[:6]), got[6], got[7], ids, _read_vector(data, _PARAMS.size + _ID * got[8]))
+    return Params(_head(got), got[6], got[7], ids, _read_vector(data, _PARAMS.size + _ID * got[8]))
 
 
 def _to_push(data: bytes) -> Push:
     got = _fixed(_PUSH, data)
     ids = _read_ids(data, _PUSH.size, got[9])
     payload = _read_vector(data, _PUSH.size + _ID * got[9])
-    return Push(Header(*got[:6]), got[6], got[7], got[8], ids, payload)
+    return Push(_head(got), got[6], got[7], got[8], ids, payload)
 
 
 _DECODE: Final[Mapping[str, Callable[[bytes], Message]]] = {

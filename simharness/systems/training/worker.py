@@ -140,7 +140,8 @@ class Worker:
     # --- talking ----------------------------------------------------------------------------------------------------
 
     def _head(self, flags: int = 0) -> Header:
-        return Header(self.generation, self.view, self.step, self.incarnation, self.index, flags)
+        place = self.generation, self.view, self.step, self.incarnation, self.index, flags
+        return tuple.__new__(Header, place)
 
     def _to_hub(self, message: Message, out: list[Effect]) -> None:
         out.append(Send(self._config.hub, message))

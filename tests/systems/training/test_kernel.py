@@ -97,6 +97,17 @@ def test_small_operations() -> None:
     ) == zeros(5)
 
 
+@given(data=st.data(), entries=st.integers(0, 40))
+def test_sums_do_not_depend_on_the_length(data: st.DataObject, entries: int) -> None:
+    """A few numbers are added one by one, many in an array: to the bit the same, infinities and denormals included."""
+    numbers = st.lists(st.floats(width=64), min_size=entries, max_size=entries)
+    left, right = data.draw(numbers), data.draw(numbers)
+    both = add(packed(left * 20), packed(right * 20))
+    assert [*map(str, floats(add(packed(left), packed(right))))] * 20 == [*map(str, floats(both))]
+    for one, other, total in zip(left, right, floats(both), strict=False):
+        assert str(total) == str(one + other)
+
+
 def test_payload_trains_nothing() -> None:
     """The model of the benchmarks has gradients of zero and keeps its parameters, at any size."""
     config = job(2, model="payload", features=100_000, record_state="none")

@@ -36,5 +36,7 @@ def test_every_effect_has_a_method_and_a_row() -> None:
     ring, served = (each.processes["w00"] for each in world)
     assert isinstance(ring, RingWorker)
     assert isinstance(served, ServedWorker)
-    assert set(ring._acts) == set(Act) == {act for _, act in TABLE.values()}
-    assert set(served._acts) == set(ServedAct) == {act for _, act in SERVED.values()}
+    assert set(Act) == {act for _, act in TABLE.values()}
+    assert set(ServedAct) == {act for _, act in SERVED.values()}
+    assert len({act for _, act in ring._rows.values()}) == len(Act)
+    assert len({act for _, act in served._rows.values()}) == len(ServedAct)
