@@ -4,8 +4,10 @@ They speak about a whole run: a Fail is final with the record that shows it, a P
 committed, or that was cut short, shows nothing (rulings V3, J7).
 """
 
-from simharness.assertions.fold import Board, Fold, Handler, Mark, Subscription
+from simharness.assertions.fold import Board, Fold, Handler, Mark, Payload, Subscription, integer
 from simharness.assertions.setting import Setting
+from simharness.assertions.training_oracle.problem import shards
+from simharness.assertions.training_reading import Gradients, Place, mask, members
 
 
 class TrainingFold(Fold):
@@ -50,3 +52,52 @@ class TrainingFold(Fold):
     def _settle(self, *, enough: bool, note: str) -> None:
         self.note = note
         self.conclude("Pass" if enough else "Inconclusive")
+
+
+class SamplesFold(TrainingFold):
+    """An invariant about samples: it knows who is in which view, what each gradient is of, and, in `own`, whose each sample is."""
+
+    def __init__(self, setting: Setting, board: Board, place: int) -> None:
+        super().__init__(setting, board, place)
+        facts = self._facts
+        self._views: dict[Place, dict[str, int]] = {}
+        self._gradients = Gradients(0 if facts is None else facts.samples)
+        self._every = 0 if facts is None else (1 << facts.samples) - 1
+        self._shards: dict[str, int] = {}
+        if facts is not None and facts.config.get("data_policy") != "reshard":
+            self._shards = dict(zip(facts.workers, map(mask, shards(facts.shard_sizes)), strict=True))
+
+    def handlers(self) -> dict[str, Handler]:
+        """Want views, gradients, commits, applies and rollbacks."""
+        return {
+            "TrainView": self.on_view,
+            "TrainGradient": self.on_gradient,
+            "TrainCommit": self.on_commit,
+            "TrainApply": self.on_apply,
+            "TrainRollback": self.on_rollback,
+        }
+
+    def on_view(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
+        """Note who is in a view."""
+        del at_ns, host, key
+        self._views[integer(event, "generation"), integer(event, "view")] = members(event)
+
+    def on_gradient(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
+        """Note which samples a gradient is of."""
+        self._gradients.add(host, event, Mark(at_ns, "", key))
+
+    def on_commit(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
+        """Take a committed step."""
+        raise NotImplementedError
+
+    def on_apply(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
+        """Take a state that was made."""
+        raise NotImplementedError
+
+    def on_rollback(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
+        """Take the beginning of a generation."""
+        raise NotImplementedError
+
+    def _members(self, event: Payload) -> dict[str, int]:
+        """Return who is in the view of a commit."""
+        return self._views.get((integer(event, "generation"), integer(event, "view")), {})

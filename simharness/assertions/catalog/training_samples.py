@@ -2,21 +2,10 @@
 
 from typing import NamedTuple
 
-from simharness.assertions.catalog.training import TrainingFold
-from simharness.assertions.fold import Board, Handler, Mark, Payload, integer
+from simharness.assertions.catalog.training import SamplesFold
+from simharness.assertions.fold import Board, Mark, Payload, integer
 from simharness.assertions.setting import Setting
-from simharness.assertions.training_oracle.problem import shards
-from simharness.assertions.training_reading import (
-    Gradients,
-    Place,
-    bits_of,
-    contributions,
-    data_of,
-    listed,
-    mask,
-    members,
-    place,
-)
+from simharness.assertions.training_reading import Place, bits_of, contributions, data_of, listed, mask, place
 from simharness.contracts.assertions import TrainSampleAccounting
 
 
@@ -31,7 +20,7 @@ class _Step(NamedTuple):
     mark: Mark
 
 
-class TrainSampleAccountingFold(TrainingFold):
+class TrainSampleAccountingFold(SamplesFold):
     """Keeps, on the lineage, the set of samples that have contributed in the epoch; a rollback is undone step by step.
 
     (a) No sample contributes in two steps of an epoch. (b) The `consumed` of each applied state is that set. (c) When an epoch
@@ -43,42 +32,16 @@ class TrainSampleAccountingFold(TrainingFold):
     def __init__(self, assertion: TrainSampleAccounting, setting: Setting, board: Board, number: int) -> None:
         super().__init__(setting, board, number)
         del assertion
-        self._views: dict[Place, dict[str, int]] = {}
         self._lineage: list[_Step] = []
         self._epoch = 0
         self._consumed: int | None = 0
         self._after: dict[Place, int | None] = {}
         self._committed = self._undone = 0
-        facts = self._facts
-        self._gradients = Gradients(0 if facts is None else facts.samples)
-        self._every = 0 if facts is None else (1 << facts.samples) - 1
-        self._shards: dict[str, int] = {}
-        if facts is not None and facts.config.get("data_policy") != "reshard":
-            self._shards = dict(zip(facts.workers, map(mask, shards(facts.shard_sizes)), strict=True))
 
     @property
     def orphans(self) -> dict[int, tuple[int, ...]]:
         """By epoch of the lineage, the samples that it closed without."""
         return {step.epoch_before: listed(step.orphans) for step in self._lineage if step.orphans}
-
-    def handlers(self) -> dict[str, Handler]:
-        """Want views, gradients, commits, applies and rollbacks."""
-        return {
-            "TrainView": self.on_view,
-            "TrainGradient": self.on_gradient,
-            "TrainCommit": self.on_commit,
-            "TrainApply": self.on_apply,
-            "TrainRollback": self.on_rollback,
-        }
-
-    def on_view(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
-        """Note who is in a view."""
-        del at_ns, host, key
-        self._views[integer(event, "generation"), integer(event, "view")] = members(event)
-
-    def on_gradient(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
-        """Note which samples a gradient is of."""
-        self._gradients.add(host, event, Mark(at_ns, "", key))
 
     def on_commit(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
         """Take a step into the books."""
@@ -148,9 +111,8 @@ class TrainSampleAccountingFold(TrainingFold):
         """Close an epoch; return its orphans."""
         due = self._every
         if self._shards:
-            view = self._views.get((integer(event, "generation"), integer(event, "view")), {})
             due = 0
-            for worker in view:
+            for worker in self._members(event):
                 due |= self._shards.get(worker, 0)
         if due & ~consumed:
             left = listed(due & ~consumed)

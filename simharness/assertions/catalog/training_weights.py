@@ -1,25 +1,22 @@
 """`train_weights`, invariant 5: what a contribution weighs; integers only (training design, 13)."""
 
-from simharness.assertions.catalog.training import TrainingFold
-from simharness.assertions.fold import Board, Handler, Mark, Payload, integer
+from simharness.assertions.catalog.training import SamplesFold
+from simharness.assertions.fold import Board, Mark, Payload, integer
 from simharness.assertions.setting import Setting
-from simharness.assertions.training_oracle.problem import shards
 from simharness.assertions.training_reading import (
     Contribution,
-    Gradients,
     Lineage,
     Place,
     bits_of,
     contributions,
     data_of,
     mask,
-    members,
     place,
 )
 from simharness.contracts.assertions import TrainWeights
 
 
-class TrainWeightsFold(TrainingFold):
+class TrainWeightsFold(SamplesFold):
     """Each count is the number of the contribution's distinct samples, and 0 only if the worker's plan was empty.
 
     Samples of different contributions are disjoint, no worker is there twice, and the step's count is the sum of theirs and above
@@ -30,37 +27,11 @@ class TrainWeightsFold(TrainingFold):
     def __init__(self, assertion: TrainWeights, setting: Setting, board: Board, number: int) -> None:
         super().__init__(setting, board, number)
         del assertion
-        self._views: dict[Place, dict[str, int]] = {}
         self._lineage = Lineage()
         self._epochs: dict[Place, int] = {}
         self._cursors: dict[Place, tuple[int, int]] = {(0, 0): (0, 0)}
         """Epoch and consumed samples of each state, by where it was made."""
         self._counted = 0
-        facts = self._facts
-        self._samples = 0 if facts is None else facts.samples
-        self._gradients = Gradients(self._samples)
-        self._shards: dict[str, int] = {}
-        if facts is not None and facts.config.get("data_policy") != "reshard":
-            self._shards = dict(zip(facts.workers, map(mask, shards(facts.shard_sizes)), strict=True))
-
-    def handlers(self) -> dict[str, Handler]:
-        """Want views, gradients, commits, applies and rollbacks."""
-        return {
-            "TrainView": self.on_view,
-            "TrainGradient": self.on_gradient,
-            "TrainCommit": self.on_commit,
-            "TrainApply": self.on_apply,
-            "TrainRollback": self.on_rollback,
-        }
-
-    def on_view(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
-        """Note who is in a view."""
-        del at_ns, host, key
-        self._views[integer(event, "generation"), integer(event, "view")] = members(event)
-
-    def on_gradient(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
-        """Note which samples a gradient is of."""
-        self._gradients.add(host, event, Mark(at_ns, "", key))
 
     def on_commit(self, at_ns: int, host: str | None, event: Payload, key: int) -> None:
         """Weigh."""
@@ -118,14 +89,12 @@ class TrainWeightsFold(TrainingFold):
 
     def _idle(self, event: Payload, contribution: Contribution) -> bool:
         """Tell whether a worker's plan was empty, or may have been: `reshard` deals what is left, the remainder to some."""
-        generation, step = place(event)
-        made = self._lineage.place_of(step)
+        made = self._lineage.place_of(integer(event, "step"))
         cursor = None if made is None else self._cursors.get(made)
         if cursor is None:
             return True  # no such state is on record
         epoch, consumed = cursor
-        left = ((1 << self._samples) - 1) & ~(consumed if integer(event, "epoch") == epoch else 0)
+        left = self._every & ~(consumed if integer(event, "epoch") == epoch else 0)
         if self._shards:
             return not left & self._shards.get(contribution.worker, 0)
-        view = self._views.get((generation, integer(event, "view")), {})
-        return left.bit_count() < len(view)
+        return left.bit_count() < len(self._members(event))
