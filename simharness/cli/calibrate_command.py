@@ -6,7 +6,8 @@ from typing import Any, Final, NamedTuple
 
 from simharness.bundle.places import check_replaceable, put_file, structured_io
 from simharness.calibration import report
-from simharness.calibration.compare import Verdict
+from simharness.calibration.across import RELATIONS, across
+from simharness.calibration.compare import Comparison, Verdict
 from simharness.calibration.corpus import (
     FILE,
     Reference,
@@ -66,7 +67,7 @@ def _run_live(args: argparse.Namespace, out: Path) -> tuple[Verdict, dict[str, A
 def _run_captured(args: argparse.Namespace, out: Path) -> tuple[Verdict, dict[str, Any]]:
     """Run scenarios and compare them with published figures."""
     kinds = Kinds()
-    tolerances = read_tolerances(_text(_TOLERANCES), FILE)
+    tolerances, relations = read_tolerances(_text(_TOLERANCES), FILE), _relations()
     pairs = [_pair(word, args.seed, tolerances, kinds) for word in args.pairs or _all_pairs()]
     for index, pair in enumerate(pairs):
         if pair.name in [earlier.name for earlier in pairs[:index]]:
@@ -81,9 +82,17 @@ def _run_captured(args: argparse.Namespace, out: Path) -> tuple[Verdict, dict[st
         outcomes.append(done)
         if not args.json:
             _print(done)
-    files = _write(out, pairs, outcomes, html=not args.no_html)
-    verdict = worst([done.comparison.verdict for done in outcomes])
-    return verdict, {"files": files, "pairs": [_plain(done) for done in outcomes]}
+    runs = {done.comparison.reference: done.metrics for done in outcomes}
+    between = None if relations is None else across(relations, runs, tolerances)
+    if between is not None and not args.json:
+        _print_comparison(between, f"relations    between the runs of {len(runs)} pairs")
+    files = _write(out, pairs, outcomes, between, html=not args.no_html)
+    verdict = worst([one.verdict for one in (*[done.comparison for done in outcomes], between) if one is not None])
+    return verdict, {
+        "files": files,
+        "pairs": [_plain(done) for done in outcomes],
+        "across": None if between is None else report.plain(between),
+    }
 
 
 def _all_pairs() -> list[str]:
@@ -106,11 +115,20 @@ def _pair(word: str, seed: int | None, tolerances: Tolerances, kinds: Kinds) -> 
     if file.suffix != ".toml" and len(file.parts) == 1:
         file = _SCENARIOS.joinpath(f"{scenario}.toml")
     loaded = load(file, kinds, seed=seed)
-    place = Path(figures) if figures else _figures_of(file)
+    reference = _reference(Path(figures) if figures else _figures_of(file))
+    return _Pair(file.stem, loaded, reference, tolerances_for(reference, tolerances))
+
+
+def _relations() -> Reference | None:
+    """Read the relations between runs, if the default place has any."""
+    file = _SCENARIOS.joinpath("corpus", RELATIONS)
+    return _reference(file) if file.exists() else None
+
+
+def _reference(place: Path) -> Reference:
     with structured_io(place):
         data = place.read_bytes()
-    reference = read_reference(data, printable(str(place)))
-    return _Pair(file.stem, loaded, reference, tolerances_for(reference, tolerances))
+    return read_reference(data, printable(str(place)))
 
 
 def _figures_of(file: Path) -> Path:
@@ -129,7 +147,11 @@ def _text(path: Path) -> str:
 def _print(done: Outcome) -> None:
     comparison = done.comparison
     show.print_defects(done.defects)
-    print(f"pair         {comparison.name} against {comparison.reference}  seed {done.seed}")
+    _print_comparison(comparison, f"pair         {comparison.name} against {comparison.reference}  seed {done.seed}")
+
+
+def _print_comparison(comparison: Comparison, head: str) -> None:
+    print(head)
     print("\n".join(report.table(comparison)))
     print(f"verdict      {comparison.verdict}\n")
 
@@ -138,8 +160,11 @@ def _plain(done: Outcome) -> dict[str, Any]:
     return {"seed": done.seed, "defects": done.defects, **report.plain(done.comparison)}
 
 
-def _write(out: Path, pairs: list[_Pair], outcomes: list[Outcome], *, html: bool) -> list[str]:
+def _write(
+    out: Path, pairs: list[_Pair], outcomes: list[Outcome], between: Comparison | None, *, html: bool
+) -> list[str]:
     """Write the JSON, with every metric of ours, and the page. Returns what was written, bundles included."""
+    plain = None if between is None else report.plain(between)
     full = [_plain(done) | {"metrics": show.plain(done.metrics)} for done in outcomes]
     parts = [
         report.Part(
@@ -151,9 +176,11 @@ def _write(out: Path, pairs: list[_Pair], outcomes: list[Outcome], *, html: bool
         )
         for pair, done in zip(pairs, outcomes, strict=True)
     ]
+    if between is not None:
+        parts.append(report.Part(comparison=between, ours=()))
     files = [out.joinpath("calibration.json")]
     with structured_io(out):
-        put_file(files[0], canonical_json.pretty({"pairs": full}) + b"\n")
+        put_file(files[0], canonical_json.pretty({"pairs": full, "across": plain}) + b"\n")
         if html:
             files.append(out.joinpath("report.html"))
             put_file(files[1], report.page("Calibration", parts).encode())

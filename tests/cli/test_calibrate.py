@@ -56,6 +56,23 @@ def test_text_says_what_runs_first(simharness: Terminal, corpus: Path) -> None:
     assert not simharness.directory.joinpath("c/report.html").exists()
 
 
+def test_pairs_are_compared_among_themselves(simharness: Terminal, corpus: Path) -> None:
+    """The relations whose runs are all there, in text, JSON and page; they count for the exit code like a pair."""
+    shortened(corpus, "n3_own_relay_stub", 10)
+    text = corpus.joinpath("n3_own_relay_stub.toml").read_text("utf-8")
+    names = ("one", "other")
+    for name, captured in zip(names, ("vastai-N3-1", "vastai-N3-2"), strict=True):
+        corpus.joinpath(f"{name}.toml").write_text(text.replace("vastai-N3-stub", captured), "utf-8")
+    said = simharness("calibrate", *names, "--json", "--out", "c")
+    metrics = [row["metric"] for row in said.json["across"]["rows"]]
+    assert metrics == ["order dial.started vastai-N3-2 vastai-N3-1", "order cache.miss vastai-N3-2 vastai-N3-1"]
+    written = json.loads(simharness.directory.joinpath("c/calibration.json").read_bytes())
+    assert written["across"] == said.json["across"]
+    assert "across runs" in simharness.directory.joinpath("c/report.html").read_text("utf-8")
+    said = simharness("calibrate", *names, "--no-html", "--out", "d")
+    assert "relations    between the runs of 2 pairs" in said.out
+
+
 def test_too_few_figures_are_inconclusive(simharness: Terminal, corpus: Path) -> None:
     """Less than four judged metrics mean nothing: 3, never 0."""
     shortened(corpus, "n3_own_relay_stub", 5)
