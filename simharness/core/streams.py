@@ -15,7 +15,8 @@ _KEY: Final = (0x0123456789ABCDEF).to_bytes(8, "little") + (0xFEDCBA9876543210).
 
 def siphash(message: bytes, key: bytes = _KEY) -> int:
     """Return SipHash-2-4 of `message` as an unsigned 64-bit integer (Aumasson and Bernstein 2012)."""
-    return int.from_bytes(siphash24(message, key=key).digest(), "little")
+    signed: int = siphash24(message, key=key).intdigest()
+    return signed & U64_MAX
 
 
 class Stream:

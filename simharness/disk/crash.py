@@ -37,15 +37,20 @@ class CrashDisk:
         """Return every name, sorted."""
         return tuple(sorted(self._names))
 
+    def contents(self) -> dict[str, bytes]:
+        """Return every name, sorted, with the content of its file."""
+        names = self._names
+        return {name: names[name].data for name in sorted(names)}
+
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
         return self._file(name).data
 
     def write(self, name: str, data: bytes, *, append: bool = False) -> None:
         """Replace the content of a file, or add to its end; a file that is not there is made."""
-        check_name(name)
         file = self._names.get(name)
         if file is None:
+            check_name(name)
             file = self._names[name] = _File()
         file.data = file.data + data if append else bytes(data)
 
@@ -97,8 +102,8 @@ class CrashDisk:
         self._epoch += 1
 
     def _file(self, name: str) -> _File:
-        check_name(name)
         file = self._names.get(name)
         if file is None:
+            check_name(name)
             raise NoSuchNameError(f"{name} does not exist")
         return file

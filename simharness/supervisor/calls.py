@@ -60,12 +60,10 @@ class Calls:
             **dict.fromkeys((seam.FsList, seam.FsRead, seam.FsWrite, seam.FsSync), self._file),
             **dict.fromkeys((seam.FsLink, seam.FsRename, seam.FsUnlink, seam.FsSyncDir), self._file),
         }
+        self.kinds: Final = frozenset(self._do)
+        """Everything that is a seam call."""
 
-    def known(self, call: Any) -> bool:
-        """Tell whether this is a seam call."""
-        return type(call) in self._do
-
-    def execute(self, seat: Seat, mode: str | None) -> tuple[Any, int]:
+    def execute(self, seat: Seat, mode: str | None) -> Any:
         """Execute the parked call now.
 
         Args:
@@ -73,15 +71,16 @@ class Calls:
             mode: The fault mode, or None for a keyed draw.
 
         Returns:
-            The reply, and how long it is under way.
+            The reply.
         """
         call = seat.call
-        reply = self._do[type(call)](seat, call, mode)
-        if type(call) is seam.Find and seat.supervises:
-            delay = self._delay_ns(seat, mode)
-            if delay and isinstance(reply, seam.Found):
-                return reply, delay
-        return reply, 0
+        return self._do[type(call)](seat, call, mode)
+
+    def delay_ns(self, seat: Seat, reply: Any, mode: str | None) -> int:
+        """Return how long the reply of a supervisor's Find is under way."""
+        if not (seat.supervises and isinstance(reply, seam.Found)) or self.mode_of(seat, "Find", mode) != "reply_late":
+            return 0
+        return self._draws.span_ns(*_REPLY_LATE, f"reply/{seat.name}/{seat.calls}")
 
     def mode_of(self, seat: Seat, operation: str, given: str | None) -> str:
         """Return the fault mode of a call: the given one if the call has a use for it, else the keyed draw."""
@@ -97,11 +96,6 @@ class Calls:
             return "ok"
         modes = faults.modes
         return modes[((key & 0xFFFFFFFF) * len(modes)) >> 32]
-
-    def _delay_ns(self, seat: Seat, given: str | None) -> int:
-        if self.mode_of(seat, "Find", given) != "reply_late":
-            return 0
-        return self._draws.span_ns(*_REPLY_LATE, f"reply/{seat.name}/{seat.calls}")
 
     def _sleep(self, _seat: Seat, _call: seam.Sleep, _mode: str | None) -> seam.Ok:
         return _OK

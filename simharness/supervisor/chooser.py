@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeVar
 
 from simharness.core.streams import HostRng, Root, Stream, siphash
 from simharness.core.units import NS_PER_MS, PPM
-from simharness.supervisor.schedule import OWN_FORMS, Entry, Options, stands_in_for
+from simharness.supervisor.schedule import OWN_FORMS, Entry, stands_in_for
 
 JOB: Final = "job"
 """The peer id of every supervisor scenario; draws use it in every driver."""
@@ -113,8 +113,13 @@ class Chooser(Protocol):
     def bound(self, late_id: str) -> str | None:
         """Return "land" or "lose" if the schedule itself says what becomes of a call at its bound, else None."""
 
-    def entry(self, options: Options) -> Entry | None:
-        """Return what happens now; None if nothing can."""
+    def entry(self, landing: Sequence[str], runnable: Sequence[str]) -> Entry | None:
+        """Return what happens now; None if nothing can.
+
+        Args:
+            landing: Ids of late calls whose style lets them land.
+            runnable: Processes that can go on, in spawn order.
+        """
 
     @property
     def ended(self) -> bool:
@@ -128,12 +133,14 @@ class Chooser(Protocol):
 class SeededChooser:
     """Draws the schedule."""
 
-    __slots__ = ("_on_time", "_stream")
+    __slots__ = ("_on_time", "_runs", "_stream")
     ended = False
     drawn = True
 
     def __init__(self, stream: Stream, *, quiet: bool = False) -> None:
         self._stream = stream
+        self._runs: dict[str, Entry] = {}
+        """The one entry of each process: nearly every step needs one."""
         self._on_time = _threshold(_LATE_QUIET_PPM if quiet else _LATE_PPM)
 
     def move_ns(self) -> int:
@@ -149,16 +156,21 @@ class SeededChooser:
         del late_id
         return None
 
-    def entry(self, options: Options) -> Entry | None:
+    def entry(self, landing: Sequence[str], runnable: Sequence[str]) -> Entry | None:
         """Draw a late landing, or one of the processes that can go on."""
-        landing, runnable = options
         if not (landing or runnable):
             return None
         word = self._stream.u64()
         low = word & _LOW
         if landing and word >> 32 >= self._on_time:
             return Entry(0, "late", landing[(low * len(landing)) >> 32], "land")
-        return Entry(0, "run", runnable[(low * len(runnable)) >> 32]) if runnable else None
+        if not runnable:
+            return None
+        pid = runnable[(low * len(runnable)) >> 32]
+        entry = self._runs.get(pid)
+        if entry is None:
+            entry = self._runs[pid] = Entry(0, "run", pid)
+        return entry
 
 
 class ReplayChooser:
@@ -203,9 +215,9 @@ class ReplayChooser:
                 return entry.arg
         return None
 
-    def entry(self, options: Options) -> Entry | None:
+    def entry(self, landing: Sequence[str], runnable: Sequence[str]) -> Entry | None:
         """Return the next entry, possible or not, unless part of its clock move is still to come."""
-        del options
+        del landing, runnable
         if self.over or self._left_ns:
             return None
         entry = self.entries[self._place]

@@ -16,13 +16,15 @@ SURVIVE_PPM: Final = 300_000
 class Files:
     """One simulated file system. Directory listings are cached: they are asked for more often than the disk changes."""
 
-    __slots__ = ("_data_durable", "_disk", "_listing", "_names_durable")
+    __slots__ = ("_data_durable", "_disk", "_listing", "_names_changed", "_names_durable")
 
     def __init__(self) -> None:
         self._disk = CrashDisk()
         self._listing: seam.FsListing | None = None
         self._data_durable: set[str] = set()
         self._names_durable: set[str] = set()
+        self._names_changed = False
+        """Whether there was anything for a sync of the directory to do."""
 
     @property
     def epoch(self) -> int:
@@ -33,9 +35,7 @@ class Files:
         """Return every file with its content."""
         found = self._listing
         if found is None:
-            listed = perform(self._disk, seam.FsList(fs="record"))
-            assert isinstance(listed, seam.FsListing)
-            found = self._listing = listed
+            found = self._listing = seam.FsListing(epoch=self._disk.epoch, files=self._disk.contents())
         return found
 
     def durable(self) -> list[str]:
@@ -58,7 +58,9 @@ class Files:
                 self._data_durable.add(name)
                 return
             case seam.FsSyncDir():
-                self._names_durable = set(self._disk.list())
+                if self._names_changed:
+                    self._names_durable = set(self._disk.list())
+                    self._names_changed = False
                 return
             case seam.FsWrite(name=name):
                 self._data_durable.discard(name)
@@ -70,7 +72,11 @@ class Files:
                 self._names_durable.discard(new)
             case _:
                 pass
+        self._changed()
+
+    def _changed(self) -> None:
         self._listing = None
+        self._names_changed = True
 
     def cut(self, draw: Callable[[str], int]) -> bool:
         """Lose power; return whether anything was lost with it."""
@@ -93,7 +99,7 @@ class Files:
             disk.write(name, data)
             disk.sync(name)
         disk.sync_dir()
-        self._listing = None
+        self._changed()
 
 
 def batches_of(files: Mapping[str, bytes]) -> list[Batch]:

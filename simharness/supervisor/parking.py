@@ -43,23 +43,23 @@ class Parking:
         if not self.on:
             return
         call = seat.call
-        kinds = self._kinds
+        kind = type(call)
         if not seat.supervises:
             if isinstance(call, seam.FsSyncDir) and call.fs == "checkpoint":
                 self._maybe_freeze(seat, "slow_publish", PUBLISH_PPM, _SHORT)
             return
-        if isinstance(call, _DISTURBED):
-            if isinstance(call, seam.BoundedCall):
+        if kind in _DISTURBED:
+            if kind is seam.BoundedCall:
                 self._maybe_freeze(seat, "call_past_deadline", PAST_DEADLINE_PPM, _SHORT, counter="stall_call")
-            storm = self._launch_storm and isinstance(call, seam.Stop)
+            storm = self._launch_storm and kind is seam.Stop
             self._maybe_freeze(seat, "stall_call", STORM_STOP_PPM if storm else STALL_PPM, _SHORT)
             return
         batch = seat.watch.batch
         if batch is None:
             return
-        if isinstance(call, _FIRST_OF_COMMIT):
+        if kind in _FIRST_OF_COMMIT:
             self._before_commit(seat, batch)
-        if "freeze_mid_commit" in kinds and seat.body is not None and isinstance(call, _DURING_COMMIT):
+        if "freeze_mid_commit" in self._kinds and seat.body is not None and kind in _DURING_COMMIT:
             self._maybe_freeze(seat, "freeze_mid_commit", MID_COMMIT_PPM, _COMMIT)
 
     def _before_commit(self, seat: "Seat", batch: ev.Batch) -> None:

@@ -192,7 +192,7 @@ class Population:
                 body.close()
                 return None
             seat.call = call
-            reply, _ = self.calls.execute(seat, "ok")
+            reply = self.calls.execute(seat, "ok")
 
     # --- trainers ----------------------------------------------------------------------------------------------------
 
@@ -243,7 +243,7 @@ class Population:
         if type(call) is seam.Sleep:
             seat.sleep_until(call.until_ns)
             return
-        if not self.calls.known(call):
+        if type(call) not in self.calls.kinds:
             raise UnknownCallError(f"{seat.name} yields {call!r}, which is no seam call")
         seat.sleep_until(self.now)
         if seat.supervises and isinstance(call, BACKEND_CALLS):

@@ -18,15 +18,6 @@ class Entry(NamedTuple):
         return " ".join([str(self.dt_ns), self.verb, *[part for part in (self.target, self.arg) if part]])
 
 
-class Options(NamedTuple):
-    """What could happen now."""
-
-    landing: list[str]
-    """Ids of late calls whose style lets them land."""
-    runnable: list[str]
-    """Processes that can go on, in spawn order."""
-
-
 MODES: Final = (*("ok", "refused", "dropped", "reply_lost", "late", "crash", "fails", "reply_late"),)
 """Fault modes of a call; what a call has no use for counts as `ok`."""
 

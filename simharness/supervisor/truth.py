@@ -267,7 +267,7 @@ class Truth:
 
     def objects(self) -> list[BackendObject]:
         """Return the job's objects that are not purged."""
-        return list(self.backend.of(JOB))
+        return self.backend.of(JOB)
 
     def _told(self, o: BackendObject, field: str, old: object, new: object) -> None:
         """Pass a transition of the job's objects on."""

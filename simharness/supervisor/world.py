@@ -9,8 +9,8 @@ from simharness.supervisor import quiet
 from simharness.supervisor.chooser import JOB, Chooser, Draws, ReplayChooser, SeededChooser
 from simharness.supervisor.disturbances import Disturbances
 from simharness.supervisor.params import Profile
-from simharness.supervisor.population import BACKEND_CALLS, subject_of
-from simharness.supervisor.schedule import Entry, Options
+from simharness.supervisor.population import subject_of
+from simharness.supervisor.schedule import Entry
 from simharness.supervisor.seats import NEVER
 from simharness.supervisor.trace import Recorded, TraceHash, readable
 from simharness.supervisor.truth import LateCall
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 _AFTER_SETTLEMENT: Final = 150
 _LAND_AT_BOUND_PPM: Final = 700_000
 _TAKES_EFFECT: Final = (seam.MemCommit, seam.FsLink)
+_IDLE: Final = Entry(0, "idle")
+_OK: Final = seam.Ok()
+_SPELT_BARE: Final = frozenset({seam.Sleep, seam.AcquireLock, seam.FsList})
+_SPELT_BY_NAME: Final = frozenset({seam.FsRead, seam.FsWrite, seam.FsSync, seam.FsUnlink})
+_SPELT_BY_NEW_NAME: Final = frozenset({seam.FsLink, seam.FsRename})
 
 
 class World(Disturbances):
@@ -92,13 +97,8 @@ class World(Disturbances):
 
     def _at_least_to_the_next(self, move: int) -> int:
         """Return the move, or a longer one if nobody could go on after it: time jumps to what is due."""
-        at_ns, earliest = self.now + move, NEVER
-        for seat in self.seats.values():
-            ready_ns = seat.ready_ns
-            if ready_ns <= at_ns:
-                return move
-            earliest = min(earliest, ready_ns)
-        return move if earliest == NEVER else earliest - self.now
+        earliest = min([seat.ready_ns for seat in self.seats.values()], default=NEVER)
+        return move if earliest <= self.now + move or earliest == NEVER else earliest - self.now
 
     def advance(self, at_ns: int) -> None:
         """Set the clock and let timed ground truth happen."""
@@ -138,10 +138,12 @@ class World(Disturbances):
         if late is not None:
             entry = self._at_bound(late)
         elif jumping:
-            entry = Entry(0, "idle")
+            entry = _IDLE
         else:
-            chosen = self.chooser.entry(self._options())
-            entry = Entry(0, "idle") if chosen is None else chosen
+            now = self.now
+            landing = self.truth.landing() if self.truth.late else []
+            runnable = [pid for pid, seat in self.seats.items() if seat.ready_ns <= now]
+            entry = self.chooser.entry(landing, runnable) or _IDLE
         if self.schedule is not None and not self.quiet:  # first, so that a step that breaks an invariant is there too
             self.schedule.append(entry._replace(dt_ns=self._moved_ns))
         if late is not None:
@@ -177,11 +179,6 @@ class World(Disturbances):
             "late": [late.late_id for late in self.truth.late],
             "counters": sorted(self.seen),
         }
-
-    def _options(self) -> Options:
-        now = self.now
-        landing = self.truth.landing() if self.truth.late else []
-        return Options(landing, [pid for pid, seat in self.seats.items() if seat.ready_ns <= now])
 
     def _at_bound(self, late: LateCall) -> Entry:
         fate = None if self.jump_ns else self.chooser.bound(late.late_id)
@@ -243,12 +240,15 @@ class World(Disturbances):
             self.seen.add(seat.stalled)
             seat.stalled = None
         call = seat.call
+        if type(call) is seam.Sleep:  # half of all steps: nothing can befall it
+            self._resume(seat, _OK)
+            return pid, "Sleep", "Ok"
         if seat.reply is not None:
             reply, seat.reply = seat.reply, None
             self.seen.add("find_reply_late")
         else:
-            reply, delay_ns = self.calls.execute(seat, mode)
-            if delay_ns:
+            reply = self.calls.execute(seat, mode)
+            if type(call) is seam.Find and (delay_ns := self.calls.delay_ns(seat, reply, mode)):
                 seat.reply = reply
                 seat.sleep_until(self.now + delay_ns)
                 return pid, describe(call), "late reply"
@@ -264,16 +264,19 @@ class World(Disturbances):
 def describe(call: Any) -> str:
     """Return a call as the trace spells it."""
     kind = type(call)
-    if kind is seam.Sleep or kind is seam.FsList:
-        return kind.__name__
-    if kind is seam.BoundedCall:
-        return f"{call.kind} {call.obj}"
-    if isinstance(call, BACKEND_CALLS):
-        return f"{kind.__name__} {subject_of(call)}"
-    if kind is seam.MemCommit:
-        return f"MemCommit {call.expected} {' '.join([ev.kind_of(event) for event in call.batch])}"
+    name = kind.__name__
+    if kind in _SPELT_BARE:
+        return name
+    if kind is seam.FsSyncDir:
+        return f"FsSyncDir {call.fs} "
     if kind is seam.MemRead:
         return f"MemRead {call.have}"
-    if kind is seam.AcquireLock:
-        return "AcquireLock"
-    return f"{kind.__name__} {call.fs} {getattr(call, 'new', None) or getattr(call, 'name', '')}"
+    if kind in _SPELT_BY_NAME:
+        return f"{name} {call.fs} {call.name}"
+    if kind in _SPELT_BY_NEW_NAME:
+        return f"{name} {call.fs} {call.new}"
+    if kind is seam.MemCommit:
+        return f"MemCommit {call.expected} {' '.join([ev.kind_of(event) for event in call.batch])}"
+    if kind is seam.BoundedCall:
+        return f"{call.kind} {call.obj}"
+    return f"{name} {subject_of(call)}"

@@ -15,7 +15,7 @@ from simharness.supervisor.chooser import (
     weighted,
 )
 from simharness.supervisor.locktable import LockTable
-from simharness.supervisor.schedule import Entry, Options, parse, stands_in_for, written
+from simharness.supervisor.schedule import Entry, parse, stands_in_for, written
 
 GOOD = (
     "0 run sup0",
@@ -78,12 +78,12 @@ def test_a_cut_move_goes_on_after_the_bound() -> None:
     """An entry is not used up while part of its clock move is still to come, and a landing at its bound uses its own up."""
     chooser = ReplayChooser([Entry(10, "late", "hold:1/1/1", "land"), Entry(7, "idle")])
     chooser.moved(4)
-    assert (chooser.move_ns(), chooser.entry(Options([], [])), chooser.bound("hold:1/1/1")) == (6, None, None)
+    assert (chooser.move_ns(), chooser.entry([], []), chooser.bound("hold:1/1/1")) == (6, None, None)
     chooser.moved(6)
     assert (chooser.bound("open:1/1/1"), chooser.bound("hold:1/1/1")) == (None, "land")
     assert (chooser.move_ns(), chooser.over) == (7, False)
     chooser.moved(7)
-    assert chooser.entry(Options([], [])) == Entry(7, "idle")
+    assert chooser.entry([], []) == Entry(7, "idle")
     assert chooser.over
 
 
@@ -94,21 +94,21 @@ def test_a_growing_schedule_replays_what_it_has_grown() -> None:
         assert chooser.over
         chooser.choose(parse(line))
         chooser.moved(chooser.move_ns())
-        assert chooser.entry(Options([], [])) == parse(line)
+        assert chooser.entry([], []) == parse(line)
     assert written(chooser.entries) == list(GOOD[:3])
 
 
 def test_a_drawn_schedule_is_fair_enough() -> None:
     """Each of three processes gets its third, a landing its few percent, and a move is mostly none (shares over 6000 draws)."""
     chooser = SeededChooser(Draws.of_seed(0).schedule())
-    entries = [chooser.entry(Options(["open:1/1/1"], ["a", "b", "c"])) for _ in range(6000)]
+    entries = [chooser.entry(["open:1/1/1"], ["a", "b", "c"]) for _ in range(6000)]
     targets = [entry.target for entry in entries if entry is not None]
     assert 260 < targets.count("open:1/1/1") < 470
     assert all(1700 < targets.count(pid) < 2060 for pid in "abc")
     moves = [chooser.move_ns() for _ in range(6000)]
     assert 3100 < moves.count(0) < 3500
     assert max(moves) < 2_000_000_000
-    assert chooser.entry(Options([], [])) is None
+    assert chooser.entry([], []) is None
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(1, 10**6))

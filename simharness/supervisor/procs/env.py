@@ -29,9 +29,11 @@ def env(world: "World", stream: Stream, *, quiet: bool) -> "Generator[seam.SeamC
         racing = storm and not quiet and world.requeue_open()
         yield seam.Sleep(until_ns=world.now + span_ns(stream, NS_PER_S, (2 if racing else 8) * NS_PER_S))
         objects = world.truth.objects()
+        if not objects:
+            continue
         if not quiet and _revive(world, stream, objects):
             continue
-        waiting = [o for o in objects if world.truth.env.possible(o, "place")]
+        waiting = [o for o in objects if o.state == "pending" and world.truth.env.possible(o, "place")]
         if waiting and happens(stream, _PLACE_PPM):
             chosen = pick(stream, waiting)
             if (
@@ -44,7 +46,7 @@ def env(world: "World", stream: Stream, *, quiet: bool) -> "Generator[seam.SeamC
 
 
 def _revive(world: "World", stream: Stream, objects: list[BackendObject]) -> bool:
-    found = [o for o in objects if world.truth.env.possible(o, "revive")]
+    found = [o for o in objects if o.bit and world.truth.env.possible(o, "revive")]
     return bool(found) and happens(stream, _REVIVE_PPM) and world.truth.act(pick(stream, found).obj, "revive")
 
 

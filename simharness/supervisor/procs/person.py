@@ -29,6 +29,9 @@ class Person:
     def __init__(self, world: "World") -> None:
         self._world = world
         self._class = CLASSES[world.profile.seed_class]
+        self._judged: State | None = None
+        self._possible: list[Command] = []
+        """The commands that the record takes as it was judged last."""
 
     def live(self, seat: "Seat") -> "Body":
         """Act every 5 to 60 s, every 2 to 15 s in the storms; in the quiet phase answer within seconds and do nothing else."""
@@ -98,17 +101,21 @@ class Person:
             return self._answer(state, question, resubmit=pick(stream, (False, True)))
         if quiet:
             return ()
-        now, defects = self._world.now, self._world.defects
-        possible: dict[str, ev.Batch] = {}
-        for name in COMMANDS:
-            wish = command(state, name, now, defects)
-            if not isinstance(wish, Refusal):
-                possible[name] = wish
         weights = dict(self._class.weights) | {"resubmit": _RESUBMIT, "give_up": self._class.give_up}
         if state.hold is not None and state.hold.why == "shared" and self._world.profile.shape == "slurm":
             weights["release"] = _RELEASE_WHILE_CEASING
+        possible = self._commands(state)
         chosen = weighted(stream, [_NOTHING, *[(name, weights[name]) for name in possible]])
-        return possible.get(chosen, ())
+        wish = command(state, chosen, self._world.now, self._world.defects) if chosen in possible else ()
+        return () if isinstance(wish, Refusal) else wish
+
+    def _commands(self, state: State) -> list[Command]:
+        """Return the commands that are legal; the same record is not judged twice, for no rule of theirs asks the time."""
+        if state is not self._judged:
+            now, defects = self._world.now, self._world.defects
+            self._possible = [name for name in COMMANDS if not isinstance(command(state, name, now, defects), Refusal)]
+            self._judged = state
+        return self._possible
 
     def _answer(self, state: State, question: Escalation, *, resubmit: bool) -> ev.Batch:
         """Answer a question as a person would who looks at what it is about."""

@@ -5,7 +5,7 @@
 computed from the clock in `advance`, never by a timer.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final, Literal, Protocol
 
 import msgspec
@@ -33,6 +33,7 @@ from simharness.systems.supervisor.seam import (
 Act = Literal["place", "complete", "fail", "preempt", "lose", "revive", "purge", "power_off"]
 ACTS: Final[tuple[Act, ...]] = ("place", "complete", "fail", "preempt", "lose", "revive", "purge", "power_off")
 REQUEUE_STEPS: Final = 3
+_NEVER: Final = 1 << 62
 
 
 class BackendObject(msgspec.Struct, kw_only=True, eq=False):
@@ -105,6 +106,8 @@ class MemoryBackend:
         self.objects: list[BackendObject] = []
         self._by_name: dict[tuple[str, str], BackendObject] = {}
         self._next_id = 1
+        self._due_ns: int | None = None
+        """When something falls due next; None if that must be looked for again."""
 
     def create(self, *, job: str, n: int, a: int, now: int, gated: bool = True) -> BackendObject:
         """Add a pending object. One atomic step: there is no instant at which a gated one is not gated (B1)."""
@@ -120,6 +123,7 @@ class MemoryBackend:
         key = (o.job, o.obj)
         assert key not in self._by_name, "an identity is never given twice (B8)"
         self._next_id = max(self._next_id, o.id + 1)
+        self._due_ns = None
         if o.alive:
             o.visible_at = o.created_at + self.nature.visible_lag_ns(o.obj)
         self.objects.append(o)
@@ -133,12 +137,18 @@ class MemoryBackend:
         o = self._by_name.get((job, obj))
         return None if o is None or o.purged else o
 
-    def of(self, job: str) -> Iterator[BackendObject]:
-        """Yield the objects of a job that are not purged, in creation order."""
-        return (o for o in self.objects if o.job == job and not o.purged)
+    def of(self, job: str) -> list[BackendObject]:
+        """Return the objects of a job that are not purged, in creation order."""
+        return [o for o in self.objects if o.job == job and not o.purged]
 
     def advance(self, now: int) -> None:
         """Let everything happen that is due: executions end, nodes come back, ended objects are collected."""
+        if self._due_ns is None:
+            times = [at for o in self.objects for at in (o.kill_at, o.lost_until, o.purge_at) if at is not None]
+            self._due_ns = min(times, default=_NEVER)
+        if now < self._due_ns:
+            return
+        self._due_ns = None
         for o in self.objects:
             if o.kill_at is not None and o.kill_at <= now:
                 self.end(o, "stopped", o.kill_at)
@@ -242,6 +252,7 @@ class MemoryBackend:
         self._set(o, purge_at=None if after is None else at + after)
 
     def _set(self, o: BackendObject, **changes: object) -> None:
+        self._due_ns = None
         for field, value in changes.items():
             old = getattr(o, field)
             if old != value:

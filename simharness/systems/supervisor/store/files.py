@@ -72,6 +72,8 @@ class FileStore:
         """Name, content and entry of the first files, verified. The same bytes are not verified twice."""
         self._durable = 0
         """How many of them a barrier has made durable: these may never change."""
+        self._verified: Mapping[str, bytes] | None = None
+        """The listing that was verified last: the very same one is not looked through again."""
 
     @property
     def head(self) -> str:
@@ -169,6 +171,8 @@ class FileStore:
 
     def _verify(self, files: Mapping[str, bytes]) -> None:
         """Verify what is not verified yet, up to the first version that has no file, and refuse a file beyond it."""
+        if files is self._verified:
+            return
         known = self._known
         same = 0
         for name, data, _ in known:
@@ -185,8 +189,9 @@ class FileStore:
             if not known:
                 check_owner(name, entry, self._job)
             known.append((name, data, entry))
-        if sum(1 for name in files if name[0] == RECORD) != len(known):
+        if sum([name[0] == RECORD for name in files]) != len(known):
             _refuse_gap(files, len(known))
+        self._verified = files
 
 
 def _names(files: Mapping[str, bytes], after: int = 0) -> Iterator[str]:

@@ -82,6 +82,8 @@ def perform(disk: Directory, call: FsCall, *, shared: bool = False) -> FsReply:
 
 def _change(disk: Directory, call: FsWrite | FsSync | FsLink | FsRename | FsUnlink | FsSyncDir) -> None:
     match call:
+        case FsSyncDir():  # every read of a record asks for it
+            disk.sync_dir()
         case FsWrite(name=name, data=data):
             disk.write(name, data)
         case FsSync(name=name):
@@ -92,8 +94,6 @@ def _change(disk: Directory, call: FsWrite | FsSync | FsLink | FsRename | FsUnli
             disk.rename(old, new)
         case FsUnlink(name=name):
             disk.unlink(name)
-        case FsSyncDir():
-            disk.sync_dir()
 
 
 def _listing(disk: Directory, *, shared: bool) -> FsListing:
