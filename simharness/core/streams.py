@@ -50,6 +50,20 @@ class Stream:
         self._d = ((d << 45) | (d >> 19)) & U64_MAX
         return result
 
+    def words(self, count: int) -> list[int]:
+        """Draw 64 bits `count` times, for who draws at every step: the calls cost as much as the words."""
+        a, b, c, d = self._a, self._b, self._c, self._d
+        found: list[int] = []
+        for _ in range(count):
+            x = (b * 5) & U64_MAX
+            found.append((((x << 7) | (x >> 57)) * 9) & U64_MAX)
+            c ^= a
+            d ^= b
+            t, b, a = b << 17, b ^ c, a ^ d
+            c, d = c ^ (t & U64_MAX), ((d << 45) | (d >> 19)) & U64_MAX
+        self._a, self._b, self._c, self._d = a, b, c, d
+        return found
+
     def triple(self) -> tuple[int, int, int]:
         """Draw three times 64 bits: what one send on a link takes, in one call because every send pays for it."""
         a, b, c, d = self._a, self._b, self._c, self._d

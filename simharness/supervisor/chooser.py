@@ -22,6 +22,7 @@ _LOW: Final = 0xFFFFFFFF
 _MOVE_PPM: Final = 450_000
 _LATE_PPM: Final = 60_000
 _LATE_QUIET_PPM: Final = 100_000
+_BLOCK: Final = 64
 _T = TypeVar("_T")
 
 
@@ -133,19 +134,21 @@ class Chooser(Protocol):
 class SeededChooser:
     """Draws the schedule."""
 
-    __slots__ = ("_on_time", "_runs", "_stream")
+    __slots__ = ("_on_time", "_runs", "_stream", "_words")
     ended = False
     drawn = True
 
     def __init__(self, stream: Stream, *, quiet: bool = False) -> None:
         self._stream = stream
+        self._words: list[int] = []
+        """What was drawn ahead, the next word last. Nobody else draws from the stream."""
         self._runs: dict[str, Entry] = {}
         """The one entry of each process: nearly every step needs one."""
         self._on_time = _threshold(_LATE_QUIET_PPM if quiet else _LATE_PPM)
 
     def move_ns(self) -> int:
         """Draw a clock move: mostly none, else anything below two seconds."""
-        word = self._stream.u64()  # one draw decides whether and, by its other half, how far
+        word = (self._words or self._draw()).pop()  # one draw decides whether and, by its other half, how far
         return ((word & _LOW) * MOST_NS) >> 32 if word >> 32 >= _STILL else 0
 
     def moved(self, by_ns: int) -> None:
@@ -160,7 +163,7 @@ class SeededChooser:
         """Draw a late landing, or one of the processes that can go on."""
         if not (landing or runnable):
             return None
-        word = self._stream.u64()
+        word = (self._words or self._draw()).pop()
         low = word & _LOW
         if landing and word >> 32 >= self._on_time:
             return Entry(0, "late", landing[(low * len(landing)) >> 32], "land")
@@ -171,6 +174,10 @@ class SeededChooser:
         if entry is None:
             entry = self._runs[pid] = Entry(0, "run", pid)
         return entry
+
+    def _draw(self) -> list[int]:
+        self._words = self._stream.words(_BLOCK)[::-1]
+        return self._words
 
 
 class ReplayChooser:

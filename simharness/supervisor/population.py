@@ -98,6 +98,8 @@ class Population:
         self.parking = Parking(world)
         self.exits: dict[str, int] = {}
         self.seats: dict[str, Seat] = {}
+        self.ready: dict[str, int] = {}
+        """When each process may go on, in spawn order as the seats: a dictionary of its own because every step goes through it."""
         self._declare()
         for number in range(profile.supervisors):
             self._spawn(f"sup{number}", self._supervisor)
@@ -112,7 +114,7 @@ class Population:
 
     def _spawn(self, pid: str, body: Callable[[Seat], Body]) -> None:
         """Put a process into the world; its first incarnation begins at its first step."""
-        self.seats[pid] = Seat(pid, body, self.draws.process)
+        self.seats[pid] = Seat(pid, body, self.draws.process, self.ready)
 
     def respawn(self, pid: str) -> None:
         """Let a process begin anew, as its next incarnation and the last in spawn order, whether it was there or not."""
@@ -120,6 +122,7 @@ class Population:
         if seat is None:
             self._spawn(pid, self._env if pid == "env" else self._person)
         else:
+            del self.ready[pid]
             seat.stop(self.now)
             seat.ending = None
             self.seats[pid] = seat
@@ -129,6 +132,7 @@ class Population:
         seat = self.seats.pop(pid, None)
         if seat is not None:
             seat.finish("over")
+            del self.ready[pid]
 
     def _supervisor(self, seat: Seat) -> Body:
         context = Surroundings(seat, self.clock, self.lock)
@@ -160,7 +164,7 @@ class Population:
 
     def _declare(self) -> None:
         """Write the record's first batch, before anybody is there."""
-        seat = self._visitor = Seat("visitor", lambda _seat: _nobody(), self.draws.process)
+        seat = self._visitor = Seat("visitor", lambda _seat: _nobody(), self.draws.process, {})
         seat.begin()
         store = self.store_of(seat)
         reply = self.inline(seat, store.commit(0, declare(self.spec), f"{seat.name}#1"))

@@ -39,9 +39,8 @@ def missing(world: "World") -> str | None:
     """Return what is still to come, or None if the job has come to its end."""
     if world.jump_ns:
         return "the clock's jump"
-    waiting = [seat.pid for seat in world.seats.values() if seat.supervises and seat.ending is None]
     if world.ledger.tampered:
-        return f"the end of {', '.join(waiting)}" if waiting else None
+        return _waiting(world)
     if not world.checks.settled:
         return "the settlement"
     if world.truth.late:
@@ -49,6 +48,12 @@ def missing(world: "World") -> str | None:
     alive = [o.obj for o in world.truth.objects() if o.alive]
     if alive:
         return f"the end of {', '.join(alive)}"
-    if waiting:
-        return f"the end of {', '.join(waiting)}"
+    if waiting := _waiting(world):
+        return waiting
     return None if world.profile.store == "memory" or world.tombstone() else "the tombstone"
+
+
+def _waiting(world: "World") -> str | None:
+    """Return which supervisors are still there, if any is."""
+    waiting = [seat.pid for seat in world.seats.values() if seat.supervises and seat.ending is None]
+    return f"the end of {', '.join(waiting)}" if waiting else None

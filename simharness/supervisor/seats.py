@@ -19,10 +19,12 @@ class Seat:
         pid: Its name; it outlives incarnations.
         spawn: Builds the generator of an incarnation.
         stream: Gives the process draws of an incarnation.
+        ready: Name -> when its process may go on: the seat keeps its own entry, whose place says when it was spawned.
     """
 
     __slots__ = (
         "_spawn",
+        "_stream",
         "_stream_of",
         "body",
         "call",
@@ -35,16 +37,17 @@ class Seat:
         "name",
         "number",
         "pid",
-        "ready_ns",
+        "ready",
         "reply",
         "stalled",
-        "stream",
         "supervises",
         "wake_ns",
         "watch",
     )
 
-    def __init__(self, pid: str, spawn: "Callable[[Seat], Body]", stream_of: Callable[[str, int], Stream]) -> None:
+    def __init__(
+        self, pid: str, spawn: "Callable[[Seat], Body]", stream_of: Callable[[str, int], Stream], ready: dict[str, int]
+    ) -> None:
         self.pid, self._spawn, self._stream_of = pid, spawn, stream_of
         self.supervises = pid.startswith("sup")
         self.incarnation = -1
@@ -58,20 +61,34 @@ class Seat:
         self.reply: Any = None
         """A reply that is on its way."""
         self.calls = 0
-        self.wake_ns = self.frozen_ns = self.ready_ns = 0
+        self.wake_ns = self.frozen_ns = 0
+        self.ready = ready
+        ready[pid] = 0
         self.draining = False
         self.crash_after = False
         """Whether the process crashes as soon as its parked call has taken effect."""
         self.stalled: str | None = None
         """The counter of the stall that the process is in."""
         self.watch = CommitWatch()
-        self.stream: Stream
+        self._stream: Stream | None = None
+
+    @property
+    def stream(self) -> Stream:
+        """The process draws of this incarnation, made when it draws first: most never do."""
+        if self._stream is None:
+            self._stream = self._stream_of(self.pid, self.incarnation)
+        return self._stream
+
+    @property
+    def ready_ns(self) -> int:
+        """When the process may go on."""
+        return max(self.wake_ns, self.frozen_ns)
 
     def begin(self) -> None:
         """Start the next incarnation, up to its first yield."""
         self.incarnation += 1
         self.name = f"{self.pid}.{self.incarnation}"
-        self.stream = self._stream_of(self.pid, self.incarnation)
+        self._stream = None
         self.calls = 0
         self.draining = self.crash_after = False
         self.stalled = self.reply = self.call = None
@@ -81,19 +98,19 @@ class Seat:
     def sleep_until(self, at_ns: int) -> None:
         """Let the process go on at `at_ns`, or when it thaws if that is later."""
         self.wake_ns = at_ns
-        self.ready_ns = max(at_ns, self.frozen_ns)
+        self.ready[self.pid] = max(at_ns, self.frozen_ns) if self.frozen_ns else at_ns
 
     def freeze(self, until_ns: int, counter: str) -> None:
         """Stop the process until a time, with its call parked. A longer freeze is not cut short by a shorter one."""
         if until_ns > self.frozen_ns:
             self.frozen_ns = until_ns
-            self.ready_ns = max(self.wake_ns, until_ns)
+            self.ready[self.pid] = max(self.wake_ns, until_ns)
             self.stalled = counter
 
     def thaw(self) -> None:
         """Let a frozen process go on."""
         self.frozen_ns = 0
-        self.ready_ns = self.wake_ns
+        self.ready[self.pid] = self.wake_ns
 
     def stop(self, restart_ns: int) -> None:
         """End the incarnation; the next may begin at `restart_ns`."""

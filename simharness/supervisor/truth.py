@@ -120,7 +120,8 @@ class Truth:
     def advance(self, now: int) -> None:
         """Move the clock and let everything happen that is due."""
         self.now = now
-        self.backend.advance(now)
+        if now >= self.backend.due_ns:
+            self.backend.advance(now)
 
     def earliest_bound_ns(self) -> int | None:
         """Return the next instant that the clock may not pass while the call that ends there is out."""

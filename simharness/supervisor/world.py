@@ -87,18 +87,15 @@ class World(Disturbances):
         move = self.jump_ns
         if not move:
             move = self.chooser.move_ns()
-            if self.chooser.drawn:
-                move = self._at_least_to_the_next(move)
+            if self.chooser.drawn:  # if nobody could go on after it, time jumps to what is due
+                earliest = min(self.ready.values(), default=NEVER)
+                if self.now + move < earliest < NEVER:
+                    move = earliest - self.now
         if self.truth.late:
             bound = self.truth.earliest_bound_ns()
             if bound is not None and self.now + move > bound:
                 move = bound - self.now
         return move
-
-    def _at_least_to_the_next(self, move: int) -> int:
-        """Return the move, or a longer one if nobody could go on after it: time jumps to what is due."""
-        earliest = min([seat.ready_ns for seat in self.seats.values()], default=NEVER)
-        return move if earliest <= self.now + move or earliest == NEVER else earliest - self.now
 
     def advance(self, at_ns: int) -> None:
         """Set the clock and let timed ground truth happen."""
@@ -110,7 +107,7 @@ class World(Disturbances):
         self.now = at_ns
         if self.jump_ns:
             self.jump_ns = max(0, self.jump_ns - move)
-        else:
+        elif not self.chooser.drawn:
             self.chooser.moved(move)
         self.truth.advance(at_ns)
         if self.exits:
@@ -142,7 +139,7 @@ class World(Disturbances):
         else:
             now = self.now
             landing = self.truth.landing() if self.truth.late else []
-            runnable = [pid for pid, seat in self.seats.items() if seat.ready_ns <= now]
+            runnable = [pid for pid, ready_ns in self.ready.items() if ready_ns <= now]
             entry = self.chooser.entry(landing, runnable) or _IDLE
         if self.schedule is not None and not self.quiet:  # first, so that a step that breaks an invariant is there too
             self.schedule.append(entry._replace(dt_ns=self._moved_ns))

@@ -187,6 +187,15 @@ def test_a_triple_is_three_draws(before: int, times: int) -> None:
     assert at_once.state == singly.state
 
 
+@given(counts=st.lists(st.integers(0, 5), max_size=4))
+def test_words_are_draws(counts: list[int]) -> None:
+    """Drawing several at once gives the values, and leaves the state, of drawing one by one."""
+    at_once, singly = Root(2).link("a", "b"), Root(2).link("a", "b")
+    for count in counts:
+        assert at_once.words(count) == [singly.u64() for _ in range(count)]
+        assert at_once.state == singly.state
+
+
 def test_an_all_zero_state_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """The generator never leaves the state 0, 0, 0, 0, so that state starts at 1, 0, 0, 0."""
     monkeypatch.setattr(streams, "siphash", lambda _message: 0)

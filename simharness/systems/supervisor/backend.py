@@ -106,8 +106,8 @@ class MemoryBackend:
         self.objects: list[BackendObject] = []
         self._by_name: dict[tuple[str, str], BackendObject] = {}
         self._next_id = 1
-        self._due_ns: int | None = None
-        """When something falls due next; None if that must be looked for again."""
+        self.due_ns = 0
+        """Nothing falls due before this instant; 0 if that must be looked for again."""
 
     def create(self, *, job: str, n: int, a: int, now: int, gated: bool = True) -> BackendObject:
         """Add a pending object. One atomic step: there is no instant at which a gated one is not gated (B1)."""
@@ -123,7 +123,7 @@ class MemoryBackend:
         key = (o.job, o.obj)
         assert key not in self._by_name, "an identity is never given twice (B8)"
         self._next_id = max(self._next_id, o.id + 1)
-        self._due_ns = None
+        self.due_ns = 0
         if o.alive:
             o.visible_at = o.created_at + self.nature.visible_lag_ns(o.obj)
         self.objects.append(o)
@@ -143,12 +143,12 @@ class MemoryBackend:
 
     def advance(self, now: int) -> None:
         """Let everything happen that is due: executions end, nodes come back, ended objects are collected."""
-        if self._due_ns is None:
+        if not self.due_ns:
             times = [at for o in self.objects for at in (o.kill_at, o.lost_until, o.purge_at) if at is not None]
-            self._due_ns = min(times, default=_NEVER)
-        if now < self._due_ns:
+            self.due_ns = min(times, default=_NEVER)
+        if now < self.due_ns:
             return
-        self._due_ns = None
+        self.due_ns = 0
         for o in self.objects:
             if o.kill_at is not None and o.kill_at <= now:
                 self.end(o, "stopped", o.kill_at)
@@ -252,7 +252,7 @@ class MemoryBackend:
         self._set(o, purge_at=None if after is None else at + after)
 
     def _set(self, o: BackendObject, **changes: object) -> None:
-        self._due_ns = None
+        self.due_ns = 0
         for field, value in changes.items():
             old = getattr(o, field)
             if old != value:

@@ -72,6 +72,7 @@ class FileStore:
         """Name, content and entry of the first files, verified. The same bytes are not verified twice."""
         self._durable = 0
         """How many of them a barrier has made durable: these may never change."""
+        self._entries_known: list[Entry] = []
         self._verified: Mapping[str, bytes] | None = None
         """The listing that was verified last: the very same one is not looked through again."""
 
@@ -98,7 +99,7 @@ class FileStore:
             if not isinstance(barrier, FsDone):
                 return Down()
             self._durable = len(entries)
-        return Batches(version=len(entries), batches=tuple(entry.e for entry in entries[have:]))
+        return Batches(version=len(entries), batches=tuple([entry.e for entry in entries[have:]]))
 
     def commit(self, expected: int, batch: Batch, mutation_id: str) -> Process[CommitReply]:
         """Append `batch` if the record is at version `expected`.
@@ -167,7 +168,7 @@ class FileStore:
         if SupervisorDefect.SKIP_CHAIN_CHECK in self._defects:
             return [decode_entry(name, files[name]) for name in _names(files)]
         self._verify(files)
-        return [entry for _, _, entry in self._known]
+        return self._entries_known
 
     def _verify(self, files: Mapping[str, bytes]) -> None:
         """Verify what is not verified yet, up to the first version that has no file, and refuse a file beyond it."""
@@ -191,6 +192,7 @@ class FileStore:
             known.append((name, data, entry))
         if sum([name[0] == RECORD for name in files]) != len(known):
             _refuse_gap(files, len(known))
+        self._entries_known = [entry for _, _, entry in known]
         self._verified = files
 
 
