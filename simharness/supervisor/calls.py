@@ -137,6 +137,7 @@ class Calls:
             return self._checkpoint(seat, call)
         if isinstance(call, seam.FsList):
             self._checks.read_begins(seat.name)
+            return self._record.listing()
         reply = self._record.execute(call)
         if isinstance(call, seam.FsLink) and call.new == TOMBSTONE and isinstance(reply, seam.FsDone):
             self._seen.add("tombstoned")

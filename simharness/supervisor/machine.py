@@ -14,6 +14,7 @@ from simharness.supervisor import quiet
 from simharness.supervisor.chooser import Draws, HypothesisChooser
 from simharness.supervisor.params import SHAPES, Profile, draw, table
 from simharness.supervisor.schedule import DISKS, ENV, PERSON, Entry, written
+from simharness.supervisor.seats import NEVER
 from simharness.supervisor.world import World
 from simharness.systems.supervisor.config import NO_DEFECTS, Defects
 
@@ -99,8 +100,7 @@ class ScheduleMachine(RuleBasedStateMachine):
             self.play(Entry(0, "run", pid, "ok"))
 
     def _ready(self, pid: str) -> bool:
-        seat = self.going.seats.get(pid)
-        return seat is not None and seat.ready_ns <= self.going.now
+        return self.going.ready.get(pid, NEVER) <= self.going.now
 
     @rule(seconds=st.sampled_from(_MOVES_S))
     def advance(self, seconds: int) -> None:

@@ -79,11 +79,6 @@ class Seat:
             self._stream = self._stream_of(self.pid, self.incarnation)
         return self._stream
 
-    @property
-    def ready_ns(self) -> int:
-        """When the process may go on."""
-        return max(self.wake_ns, self.frozen_ns)
-
     def begin(self) -> None:
         """Start the next incarnation, up to its first yield."""
         self.incarnation += 1

@@ -64,6 +64,7 @@ class World(Disturbances):
         self.schedule: list[Entry] | None = [] if keep else None
         self.lines: list[str] | None = [] if keep else None
         self._hash = TraceHash()
+        self._recorded = self.checks if isinstance(self.checks, Recorded) else None
         self._moved_ns = 0
         self._tamper_step = profile.tamper_step if profile.tamper != "none" else None
         self._settled_step: int | None = None
@@ -127,14 +128,13 @@ class World(Disturbances):
             Violation: If an invariant is broken.
         """
         assert not self.done, "the run is over"
-        jumping = self.quiet and self.jump_ns > 0
         self.steps += 1
         if self.steps == self._tamper_step:
             self.tamper()
         late = self.truth.at_bound() if self.truth.late else None
         if late is not None:
             entry = self._at_bound(late)
-        elif jumping:
+        elif self.jump_ns:
             entry = _IDLE
         else:
             now = self.now
@@ -153,10 +153,11 @@ class World(Disturbances):
         if self.lines is not None:
             self.lines.append(readable(self.steps, self.now, actor, op, reply))
         self._after_step()
-        if not isinstance(self.checks, Recorded):
+        recorded = self._recorded
+        if recorded is None:
             return []
-        self.checks.note("Step", step=self.steps, actor=actor, op=op, reply=reply)
-        return self.checks.take()
+        recorded.note("Step", step=self.steps, actor=actor, op=op, reply=reply)
+        return recorded.take()
 
     def trace_hash(self) -> str:
         """Return the hash of all steps so far."""
@@ -194,12 +195,12 @@ class World(Disturbances):
                 self.checks.fail("L", f"after {self.quiet_steps} quiet steps the run still waits for {lacking}")
                 self.done = True
             return
-        if self._settled_step is None and self.checks.settled:
-            self._settled_step = self.steps
+        settled = self._settled_step
+        if settled is None and self.checks.settled:
+            settled = self._settled_step = self.steps
         if not self.chooser.drawn:
             over = self.chooser.ended
         else:
-            settled = self._settled_step
             over = self.steps >= self.profile.steps or (
                 settled is not None and self.steps - settled >= _AFTER_SETTLEMENT and not self.truth.late
             )
@@ -228,7 +229,7 @@ class World(Disturbances):
     def _run(self, pid: str, mode: str | None) -> tuple[str, str, str]:
         """Let a process execute its parked call and go on to its next yield."""
         seat = self.seats.get(pid)
-        if seat is None or seat.ready_ns > self.now or seat.ending is not None:
+        if seat is None or self.ready[pid] > self.now or seat.ending is not None:
             return pid, "", "skipped"
         if seat.body is None:
             self.start(seat)

@@ -25,13 +25,14 @@ _STORM_ENDINGS: Final[tuple[tuple[Act, int], ...]] = (("complete", 15), ("fail",
 def env(world: "World", stream: Stream, *, quiet: bool) -> "Generator[seam.SeamCall, None, None]":
     """Act every 1 to 8 s; every 1 to 2 s while a requeue call is open in the requeue storm."""
     storm = world.profile.seed_class == "requeue_storm"
+    slurm = world.profile.shape == "slurm"  # the other shape revives nothing
     while True:
         racing = storm and not quiet and world.requeue_open()
         yield seam.Sleep(until_ns=world.now + span_ns(stream, NS_PER_S, (2 if racing else 8) * NS_PER_S))
         objects = world.truth.objects()
         if not objects:
             continue
-        if not quiet and _revive(world, stream, objects):
+        if slurm and not quiet and _revive(world, stream, objects):
             continue
         waiting = [o for o in objects if o.state == "pending" and world.truth.env.possible(o, "place")]
         if waiting and happens(stream, _PLACE_PPM):
