@@ -21,8 +21,8 @@ from simharness.systems.supervisor.state import (
     State,
     Submission,
     barring_calls,
-    condemned_at,
     is_clean,
+    is_condemned,
 )
 from simharness.systems.supervisor.steps import (
     GONE,
@@ -167,7 +167,7 @@ def _running(look: Look) -> Decision:
 
 def _condemned(look: Look) -> list[Obj]:
     """Return what may be stopped and is not verified yet."""
-    return [o for o in look.s.objs.values() if not o.verified and condemned_at(look.s, o) is not None]
+    return [o for o in look.s.objs.values() if not o.verified and is_condemned(look.s, o, look.defects)]
 
 
 def _over(look: Look, sub: Submission) -> Decision:
@@ -234,7 +234,7 @@ def _launch(look: Look, sub: Submission) -> Decision:
 def _may_start(look: Look, attempt: Attempt) -> bool:
     """Tell whether this incarnation has a Start to send: its own, never sent before (R2)."""
     sent = (attempt.n, attempt.a) in look.ob.sent
-    if attempt.by == look.me and not sent:
+    if look.is_own(attempt.by) and not sent:
         return True
     # knob RESEND_START: sent again after a while, by anyone (R2)
     if SupervisorDefect.RESEND_START not in look.defects:

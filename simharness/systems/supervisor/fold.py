@@ -23,8 +23,8 @@ from simharness.systems.supervisor.state import (
     State,
     Submission,
     barring_calls,
-    condemned_at,
     is_clean,
+    is_condemned,
     requeue_in_flight,
 )
 
@@ -222,7 +222,7 @@ def _unverified(s: State, event: Event, obj: str) -> Obj:
 def _stop_verified(s: State, e: ev.StopVerified, defects: Defects) -> State:
     o = _unverified(s, e, e.obj)
     _need(e, "no open requeue call on the object", holds=not requeue_in_flight(s, e.obj, defects))
-    _need(e, "the object is condemned", holds=condemned_at(s, o) is not None)
+    _need(e, "the object is condemned", holds=is_condemned(s, o, defects))
     return _with_obj(s, replace(o, verified=True))
 
 

@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import Final
 
 from simharness.systems.supervisor.checkpoint import resolve
-from simharness.systems.supervisor.config import NO_DEFECTS, SECOND, Defects
+from simharness.systems.supervisor.config import NO_DEFECTS, SECOND, Defects, SupervisorDefect
 from simharness.systems.supervisor.decide import next_step
 from simharness.systems.supervisor.events import Batch
 from simharness.systems.supervisor.fold import extend
@@ -125,6 +125,9 @@ class _Incarnation:
         self._obs.sending(call, sent_at)
         reply = yield call
         assert isinstance(reply, Ok | Refused | Unknown | Created | Found | Ceased), "a reply of another call"
+        # knob UNKNOWN_MEANS_REFUSED: what got no answer has failed (R8)
+        if isinstance(reply, Unknown) and SupervisorDefect.UNKNOWN_MEANS_REFUSED in self._defects:
+            reply = Refused()
         self._obs.learn(call, reply, self._state, sent_at)
         if isinstance(call, Find) and not isinstance(reply, Found):
             yield Sleep(until_ns=self._ctx.now() + FIND_RETRY_NS)

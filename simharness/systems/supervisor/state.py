@@ -179,6 +179,14 @@ def condemned_at(s: State, o: Obj) -> int | None:
     return min((at for at in since if at is not None), default=None)
 
 
+def is_condemned(s: State, o: Obj, defects: Defects) -> bool:
+    """Tell whether an object may be stopped (R4)."""
+    # knob ABANDONED_IS_CONDEMNED: whatever comes of an abandoned attempt is rubbish, even if it was chosen (R4)
+    if SupervisorDefect.ABANDONED_IS_CONDEMNED in defects and s.sub(o.n).attempts[o.a - 1].status == "abandoned":
+        return True
+    return condemned_at(s, o) is not None
+
+
 def barring_calls(s: State, defects: Defects, *, obj: str | None = None, kind: CallKind | None = None) -> list[Call]:
     """Return the open calls that stand in the way of another call on the object, or of a hold (R8, R11)."""
     pending = s.open_calls(obj=obj, kind=kind)

@@ -62,6 +62,13 @@ class Look(NamedTuple):
         """The job's periods and bounds."""
         return self.s.declared.timing
 
+    def is_own(self, by: str) -> bool:
+        """Tell whether this incarnation is the one that an authorisation names (R2)."""
+        # knob NAME_WITHOUT_INCARNATION: any incarnation of the same supervisor is (R2)
+        if SupervisorDefect.NAME_WITHOUT_INCARNATION in self.defects:
+            return by.partition(".")[0] == self.me.partition(".")[0]
+        return by == self.me
+
     def since(self, op: str, obj: str) -> int | None:
         """Return how long ago an operation on an object was sent, or None if it never was."""
         at = self.ob.last.get((op, obj))
@@ -122,7 +129,7 @@ def calls(look: Look) -> Decision | None:
     pending = s.open_calls()
     if s.cancelled_at is None and s.outcome is None:
         for call in pending:
-            if call.by == look.me and call.cid not in look.ob.sent:
+            if look.is_own(call.by) and call.cid not in look.ob.sent:
                 return Send(bounded(s, call))
     past = [call for call in pending if look.now > call.deadline + look.timing.call_bound_ns]
     return Commit(tuple(ev.CallClosed(cid=call.cid, how="fenced") for call in past)) if past else None
