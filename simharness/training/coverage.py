@@ -39,6 +39,7 @@ REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     "pause": _BOTH,
     "wake from peer_pause": _BOTH,
     "compute deadline taken by a tick": _BOTH,
+    "computation slowed": _BOTH,
     "clock shifted across a lease": _BOTH,
     "hub restart": _BOTH,
     "rollback": _BOTH,
@@ -93,6 +94,8 @@ class Coverage:
         self._killed: dict[str, int] = {}
         self._pauses: dict[str, list[_Pause]] = {}
         self._disturbed: dict[str, bool] = {}
+        self._misdated: dict[str, bool] = {}
+        self._slow: dict[str, list[tuple[int, int]]] = {}
         self._gaps: dict[str, tuple[int, int]] = {}
         self._began: dict[str, int] = {}
         self._offset_ns = 0
@@ -138,6 +141,10 @@ class Coverage:
             self._pauses.setdefault(peer, []).append(_Pause(at_ns + mutation["duration_ns"], self._place()))
         elif kind in ("peer_slow", "clock_drift", "clock_offset"):
             self._disturbed[peer] = True  # how long a computation takes is no longer known
+            if kind == "peer_slow":
+                self._slow.setdefault(peer, []).append((at_ns, at_ns + mutation["duration_ns"]))
+            else:
+                self._misdated[peer] = True
             if kind == "clock_offset" and peer == self._hub:
                 if mutation["offset_ns"] - self._offset_ns >= self._facts.config["lease_ns"]:
                     self._jumped_ns = at_ns
@@ -278,6 +285,10 @@ class Coverage:
         due_ns = began_ns + len(ids) * self._facts.config["compute_ns_per_sample"]
         if began_ns <= died_ns <= due_ns <= back_ns < at_ns and host not in self._disturbed:
             self.counts["compute deadline taken by a tick"] += 1  # the timer was lost in the gap
+        elsewhere = host in self._misdated or host in self._pauses or died_ns >= began_ns
+        if ids and at_ns > due_ns and not elsewhere:
+            slow = self._slow.get(host, ())
+            self.counts["computation slowed"] += any(since <= began_ns < until for since, until in slow)
 
     def _on_apply(self, at_ns: int, host: str, event: Mapping[str, Any]) -> None:
         generation, step = event["generation"], event["step"]

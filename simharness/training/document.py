@@ -163,9 +163,13 @@ class SweepRow(Form, frozen=True, kw_only=True):
 
 
 class Kill(Form, frozen=True, kw_only=True):
-    """A defect that was switched on, and who found it."""
+    """A defect that was switched on under one strategy, and who found it."""
 
     defect: str
+    strategy: str = ""
+    """Empty in a table that does not say."""
+    guards: bool = False
+    """Whether production guarded itself: then an abort of its own finds a defect too."""
     killed: bool
     by: str | None
     tries: int

@@ -322,6 +322,8 @@ def _kills(kills: Sequence[Kill]) -> str:
     rows = [
         (
             kill.defect,
+            STRATEGY_NAMES.get(kill.strategy, kill.strategy),
+            "on" if kill.guards else "off",
             "found" if kill.killed else "exempt" if kill.exempt else "SURVIVED",
             kill.by or "",
             str(kill.tries),
@@ -329,12 +331,13 @@ def _kills(kills: Sequence[Kill]) -> str:
         )
         for kill in kills
     ]
+    names = {kill.defect for kill in kills}
     words = (
-        f"A check that has never been seen to fail says nothing. Each known way to get it wrong was switched on in turn: "
-        f"{sum(kill.killed for kill in kills)} of {len(kills)} were found."
+        f"A check that has never been seen to fail says nothing. {len(names)} known ways to get it wrong were switched on in turn, "
+        f"each under the strategies that can have it: {sum(kill.killed for kill in kills)} of {len(kills)} hunts found it."
     )
-    head = ("defect", "", "by", "tries", "mutations left")
-    return f"<p>{escape(words)}</p>{table(head, rows, numbers=(3, 4), code=(0, 2))}"
+    head = ("defect", "strategy", "guards", "", "by", "runs until found", "mutations left")
+    return f"<p>{escape(words)}</p>{table(head, rows, numbers=(5, 6), code=(0, 4))}"
 
 
 def _findings(findings: Sequence[Finding]) -> str:

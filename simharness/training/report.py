@@ -80,7 +80,9 @@ def sweep_line(rows: Sequence[SweepRow]) -> str:
 
 def kill_lines(kills: Sequence[Kill]) -> list[str]:
     """Return the kill table, one line a defect that survived, and how many did not."""
-    alive = [f"survived     {kill.defect}" for kill in kills if not kill.killed and not kill.exempt]
+    alive = [
+        f"survived     {kill.defect} {kill.strategy}".rstrip() for kill in kills if not kill.killed and not kill.exempt
+    ]
     return [*alive, f"killed       {sum(kill.killed for kill in kills)} of {len(kills)}"]
 
 

@@ -80,6 +80,7 @@ EFFECTS: Final = {
         "paused_worker", kind("TrainGradient", "TrainApply", "TrainInstall", "TrainReject", "TrainCheckpoint")
     ),
     "compute deadline taken by a tick": Shown("ring/preserved/1", kind("TrainGradient")),
+    "computation slowed": Shown("straggler", kind("TrainGradient")),
     "clock shifted across a lease": Shown("wrong_clocks", kind("TrainPause")),
     "hub restart": Shown("hub_crash", kind("TrainView", reason="start")),
     "rollback": Shown("total_loss", kind("TrainRollback")),

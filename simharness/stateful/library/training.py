@@ -35,7 +35,7 @@ FAULTS: Final[Swarm] = swarm(
     drift_ppm=st.sampled_from((1_000, -1_000, 50_000, -50_000)),
 )
 _REQUIRED: Final = tuple([kind for kind in FAULTS.kinds if kind != PEER_SLOW])
-"""Of a slow worker no record tells that its computation took longer."""
+"""That a slow worker computed for longer shows against what it was given to do: the sweep counts it (`computation slowed`)."""
 
 QUIET_MS: Final = 2_000
 GOES_ON: Final = progress_after_quiet(steps=8, after_ms=800, within_ms=1_200)
