@@ -10,7 +10,7 @@ from simharness.assertions.catalog.training_order import TrainStepOrderFold
 from simharness.assertions.catalog.training_samples import TrainSampleAccountingFold
 from simharness.assertions.setting import from_scenario
 from simharness.assertions.training_oracle.problem import permutation, problem_of, shards
-from simharness.assertions.training_oracle.reference import Oracle, _Scale
+from simharness.assertions.training_oracle.reference import Judgement, Oracle, State, _Scale
 from simharness.contracts.mutations import Heal, Mutation, Partition, PeerKill, PeerPause, PeerResurrect
 from simharness.systems.training import data as production
 from simharness.systems.training.job import Job
@@ -230,6 +230,24 @@ def test_a_wide_tolerance_loses_a_kill(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(_Scale, "update", wide)
     assert within()
+
+
+def test_a_reference_fed_with_productions_mean_loses_a_kill(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reference that takes the mean from what production made of it, v' - mu v, agrees with any: the worst goes unseen."""
+    assert caught("UNWEIGHTED_MEAN", "ring") == [I1]
+
+    def fed(oracle: Oracle, before: State, after: State, batches: Sequence[Sequence[int]]) -> Judgement:
+        exact = oracle.reference(before, batches, max(after.weights.bits, after.momentum.bits))
+        made = [value * exact.multiple for value in after.momentum.over(exact.bits)]
+        down, over = oracle.problem.learning_rate
+        weights = [
+            w * exact.multiple - down * v // over for w, v in zip(before.weights.over(exact.bits), made, strict=True)
+        ]
+        own = exact._replace(momentum=tuple(made), weights=tuple(weights))
+        return Judgement(own.judge(after), exact.discriminates)
+
+    monkeypatch.setattr(Oracle, "judge", fed)
+    assert caught("UNWEIGHTED_MEAN", "ring") == []
 
 
 @pytest.mark.parametrize(
