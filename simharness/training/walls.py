@@ -45,18 +45,23 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     """Steps with the six invariants on the running events, no bundle."""
     events: float
     """Dispatches of the bare run."""
+    echo: float
+    """Dispatches of a mesh of eight echo peers that record nothing."""
 
 
 def pace_of(strategy: str, workers: int, kinds: KindRegistry, *, virtual_ns: int, rounds: int) -> Pace:
-    """Measure one size: every round runs all three, the fastest of each counts."""
-    bare = _scenario(strategy, workers, kinds, virtual_ns, judged=False)
-    judged = _scenario(strategy, workers, kinds, virtual_ns, judged=True)
-    spent: dict[str, list[float]] = {"plain": [], "bare": [], "judged": [], "events": []}
+    """Measure one size: every round runs all four, the fastest of each counts."""
+    bare = job_of(strategy, workers, kinds, virtual_ns, judged=False)
+    judged = job_of(strategy, workers, kinds, virtual_ns, judged=True)
+    echo = echo_mesh(kinds, virtual_ns=virtual_ns)
+    spent: dict[str, list[float]] = {"plain": [], "bare": [], "judged": [], "events": [], "echo": []}
     for _ in range(rounds):
-        steps, dispatches, seconds = _run(bare, kinds, None)
+        _, echoed, echo_s = run(echo, kinds, None)
+        spent["echo"].append(echoed / echo_s)
+        steps, dispatches, seconds = run(bare, kinds, None)
         spent["bare"].append(steps / seconds)
         spent["events"].append(dispatches / seconds)
-        judged_steps, _, judged_s = _run(judged, kinds, StreamingEvaluator(judged))
+        judged_steps, _, judged_s = run(judged, kinds, StreamingEvaluator(judged))
         spent["judged"].append(judged_steps / judged_s)
         spent["plain"].append(steps / timed(lambda: plain_loop(bare, steps)))  # noqa: B023  # called at once
     return Pace(strategy=strategy, workers=workers, **{name: max(rates) for name, rates in spent.items()})
@@ -150,7 +155,7 @@ class _Commits:
             self.steps += 1
 
 
-def _run(scenario: Scenario, kinds: KindRegistry, evaluator: LiveEvaluator | None) -> tuple[int, int, float]:
+def run(scenario: Scenario, kinds: KindRegistry, evaluator: LiveEvaluator | None) -> tuple[int, int, float]:
     """Return steps, dispatches and seconds of a run."""
     sink = _Commits()
     engine = engine_for(scenario, kinds, sink, evaluator=evaluator)
@@ -158,23 +163,19 @@ def _run(scenario: Scenario, kinds: KindRegistry, evaluator: LiveEvaluator | Non
     return sink.steps, engine.dispatches, seconds
 
 
-def events_of_echo_mesh(kinds: KindRegistry, *, virtual_ns: int, rounds: int) -> float:
-    """Return the dispatches a second of a mesh of eight echo peers that record nothing."""
+def echo_mesh(kinds: KindRegistry, *, virtual_ns: int) -> Scenario:
+    """Return a mesh of eight echo peers that record nothing: what the engine does if its hosts do next to nothing."""
     names = [f"p{index}" for index in range(8)]
     text = _HEAD.format(duration=virtual_ns, training="")
     for name in names:
         others = ", ".join(f'"{other}"' for other in names if other != name)
         text += f'[[peers]]\nid = "{name}"\nkind = "echo"\ninitial_state = "ready"\n'
         text += f"kind_config = {{ targets = [{others}], payload_bytes = 200, records = false }}\n"
-    scenario = loads(text + _MESH, kinds, name="echo")
-    rates = []
-    for _ in range(rounds):
-        _, dispatches, seconds = _run(scenario, kinds, None)
-        rates.append(dispatches / seconds)
-    return max(rates)
+    return loads(text + _MESH, kinds, name="echo")
 
 
-def _scenario(strategy: str, workers: int, kinds: KindRegistry, virtual_ns: int, *, judged: bool) -> Scenario:
+def job_of(strategy: str, workers: int, kinds: KindRegistry, virtual_ns: int, *, judged: bool) -> Scenario:
+    """Return the job that is timed: no fault, no loss; `judged`: with its states on record and the six invariants."""
     lines = [f'strategy = "{strategy}"', 'model = "linear"', f'record_state = "{"all" if judged else "none"}"']
     text = _HEAD.format(
         duration=virtual_ns,

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 
-from tests.benchmarks import engine, lifeguard, live, network, peers, processes, swim
+from tests.benchmarks import engine, lifeguard, live, network, peers, processes, swim, training
 from tests.benchmarks.measuring import Row, Scale
 
 BENCHMARKS: dict[str, Callable[[Scale], list[Row]]] = {
@@ -18,6 +18,10 @@ BENCHMARKS: dict[str, Callable[[Scale], list[Row]]] = {
     "mesh": processes.large_mesh,
     "live": live.endings,
     "peers": peers.peers,
+    "training": training.training,
+    "training_growth": training.training_growth,
+    "training_sweep": training.training_sweep,
+    "training_steady": training.training_steady,
 }
 
 

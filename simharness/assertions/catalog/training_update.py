@@ -143,13 +143,17 @@ class TrainUpdateMatchesReferenceFold(TrainingFold):
 
     def _keep(self, weights: bytes, momentum: bytes) -> State | None:
         """Keep a state under the digests of its vectors; None if they are none of this problem."""
+        name = digest(weights), digest(momentum)
+        known = self._states.get(name)
+        if known is not None:
+            return known
         one, two = decode(weights.hex()), decode(momentum.hex())
         if one is None or two is None or self._oracle is None:
             return None
         state = State(one, two)
         if not self._oracle.fits(state):
             return None
-        self._states[digest(weights), digest(momentum)] = state
+        self._states[name] = state
         return state
 
     def _before(self, event: Payload) -> State | None:

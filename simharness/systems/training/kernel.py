@@ -103,13 +103,13 @@ class Kernel:
 
     def _straight(self, w: Vector, x: Vector, y: Vector, rows: Vector) -> None:
         d = self._d
+        products = x * w[:d]
         f = np.zeros(len(y))
         for j in range(d):
-            f = f + x[:, j] * w[j]
+            f = f + products[:, j]
         f = f + w[d]
         slope = f - y if self._model == "linear" else -(y * np.maximum(0.0, 1.0 - y * f))
-        for j in range(d):
-            rows[:, j] = slope * x[:, j]
+        rows[:, :d] = slope[:, np.newaxis] * x
         rows[:, d] = slope
 
     def _layered(self, w: Vector, x: Vector, y: Vector, rows: Vector) -> None:
