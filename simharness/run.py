@@ -19,6 +19,7 @@ from simharness.contracts.ports import DeliveryObserver, LiveEvaluator, RecordSi
 from simharness.contracts.records import Termination
 from simharness.contracts.scenario import Scenario
 from simharness.core.errors import InputError
+from simharness.core.limits import RUNAWAY, Limits
 from simharness.core.version import VERSION
 from simharness.disk.crash import CrashDisk
 from simharness.engine.engine import Engine
@@ -39,8 +40,7 @@ def engine_for(
     *,
     evaluator: LiveEvaluator | None = None,
     observer: DeliveryObserver | None = None,
-    max_dispatches: int | None = None,
-    max_pending: int | None = None,
+    limits: Limits = RUNAWAY,
 ) -> Engine:
     """Wire a scenario to its hosts and its network. The streaming evaluator is added if the scenario may end early.
 
@@ -57,8 +57,8 @@ def engine_for(
         sink=sink,
         evaluator=evaluator,
         observer=observer,
-        max_dispatches=max_dispatches,
-        max_pending=max_pending,
+        max_dispatches=limits.dispatches,
+        max_pending=limits.pending,
     )
 
 
@@ -104,8 +104,7 @@ def run_to_bundle(
     drive: Drive = Engine.finish,
     keep_partial: bool = False,
     observer: DeliveryObserver | None = None,
-    max_dispatches: int | None = None,
-    max_pending: int | None = None,
+    limits: Limits = RUNAWAY,
     inspect: Callable[[Bundle, Sequence[Verdict]], object] | None = None,
 ) -> Result:
     """Run a loaded scenario, write its bundle at `out`, judge it.
@@ -128,9 +127,7 @@ def run_to_bundle(
             inspect(bundle, verdicts)
 
     with BundleWriter(out, scenario_toml=emit(scenario), facts=facts, keep_partial=keep_partial) as writer:
-        engine = engine_for(
-            scenario, kinds, writer, observer=observer, max_dispatches=max_dispatches, max_pending=max_pending
-        )
+        engine = engine_for(scenario, kinds, writer, observer=observer, limits=limits)
         termination = drive(engine, scenario.duration_ns)
         writer.finish(termination, finalize_received=not engine.dead_peers(), judge=judge)
     return Result(

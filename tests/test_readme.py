@@ -14,6 +14,7 @@ import pytest
 from hypothesis import strategies as st
 
 from simharness.contracts.host import HostKind
+from simharness.core.limits import Limits
 from simharness.hosts.kinds import Kinds
 from simharness.run import run_to_bundle
 from simharness.scenario.loader import load
@@ -159,7 +160,7 @@ def test_the_host_ends_at_any_duration(project: Path) -> None:
         "latency_ns = 1_", "latency_ns = 20_"
     )
     project.joinpath("long.toml").write_text(text, encoding="utf-8")
-    result = run_to_bundle(load(project / "long.toml", kinds), project / "long", kinds, max_dispatches=2_000)
+    result = run_to_bundle(load(project / "long.toml", kinds), project / "long", kinds, limits=Limits(2_000, None))
     assert [verdict.outcome for verdict in result.verdicts] == ["Fail"]
 
 

@@ -16,6 +16,7 @@ from simharness.cli.streams import complain, guarded
 from simharness.cli.training_options import add_training
 from simharness.core.errors import EngineAbort, InputError, RefusedError
 from simharness.core.foreign import blame
+from simharness.core.limits import RUNAWAY
 
 PASSED: Final = 0
 FAILED: Final = 1
@@ -82,14 +83,18 @@ def _add_run(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
     run.add_argument("--out", metavar="DIR", help="bundle directory (several files: one directory below it for each)")
     run.add_argument("--seed", type=_unsigned, help="use this seed instead of the file's")
     run.add_argument(
-        "--max-dispatches", type=_count, default=100_000_000, metavar="N", help="abort after N dispatches (100000000)"
+        "--max-dispatches",
+        type=_count,
+        default=RUNAWAY.dispatches,
+        metavar="N",
+        help=f"abort after N dispatches ({RUNAWAY.dispatches})",
     )
     run.add_argument(
         "--max-pending",
         type=_count,
-        default=1_000_000,
+        default=RUNAWAY.pending,
         metavar="N",
-        help="abort with more than N queued entries (1000000)",
+        help=f"abort with more than N queued entries ({RUNAWAY.pending})",
     )
     run.add_argument("--keep-partial", action="store_true", help="keep the bundle of a run that was aborted")
     _add_swim_options(run)

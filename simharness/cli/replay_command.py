@@ -11,6 +11,7 @@ from simharness.cli import progress, show
 from simharness.cli.bundles import opened
 from simharness.cli.main import FAILED, PASSED
 from simharness.core.errors import InputError
+from simharness.core.limits import UNLIMITED
 from simharness.hosts.kinds import Kinds
 from simharness.run import defects_of, run_to_bundle
 from simharness.scenario.loader import load
@@ -31,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.json:
         show.print_defects(defects_of(loaded.scenario))
     with tempfile.TemporaryDirectory(prefix="simharness-replay-") as scratch:
-        result = run_to_bundle(loaded, Path(scratch, "bundle"), kinds, drive=progress.finish)
+        result = run_to_bundle(loaded, Path(scratch, "bundle"), kinds, drive=progress.finish, limits=UNLIMITED)
         same = result.digest == recorded
         found = None if same else first_divergence(original, Bundle(result.bundle), context=3)
     if args.json:

@@ -12,6 +12,7 @@ from simharness.cli.names import default_name, place_name
 from simharness.cli.streams import complain
 from simharness.cli.swim_options import SwimOptions
 from simharness.core.errors import EngineAbort, InputError, Problem, ScenarioError
+from simharness.core.limits import Limits
 from simharness.hosts.kinds import Kinds
 from simharness.run import Result, defects_of, run_to_bundle
 from simharness.scenario.loader import Loaded, load
@@ -97,8 +98,7 @@ def _run_one(
             drive=progress.finish,
             inspect=lambda bundle, verdicts: quotes.update(show.quotes(verdicts, bundle)),
             keep_partial=args.keep_partial,
-            max_dispatches=args.max_dispatches,
-            max_pending=args.max_pending,
+            limits=Limits(args.max_dispatches, args.max_pending),
         )
     except EngineAbort as abort:
         complain(abort)

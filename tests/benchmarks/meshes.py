@@ -10,6 +10,7 @@ from simharness.bundle.manifest import RunFacts
 from simharness.bundle.writer import BundleWriter
 from simharness.contracts.records import Record
 from simharness.contracts.scenario import Scenario
+from simharness.core.limits import UNLIMITED
 from simharness.hosts.kinds import Kinds
 from simharness.run import engine_for
 from simharness.scenario.emit import emit
@@ -78,7 +79,7 @@ def loaded(text: str) -> Scenario:
 
 def run_dropping(scenario: Scenario) -> int:
     """Run without a bundle; return the number of dispatches."""
-    engine = engine_for(scenario, KINDS, Dropped())
+    engine = engine_for(scenario, KINDS, Dropped(), limits=UNLIMITED)
     engine.run()
     return engine.dispatches
 
@@ -95,7 +96,7 @@ class Bundles:
         self._count += 1
         place = self._root.joinpath(str(self._count))
         with BundleWriter(place, scenario_toml=emit(scenario), facts=FACTS) as writer:
-            engine = engine_for(scenario, KINDS, writer)
+            engine = engine_for(scenario, KINDS, writer, limits=UNLIMITED)
             writer.finish(engine.run(), finalize_received=True)
         return engine.dispatches
 
