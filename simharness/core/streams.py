@@ -94,12 +94,12 @@ class Stream:
     def below(self, bound: int) -> int:
         """Draw an unbiased integer in [0, bound), 1 <= bound <= 2**32 (Lemire 2019: multiply, reject the short tail)."""
         assert 1 <= bound <= 1 << 32
-        product = self.u32() * bound
+        product = (self.u64() >> 32) * bound
         low = product & 0xFFFFFFFF
         if low < bound:
             threshold = (1 << 32) % bound
             while low < threshold:
-                product = self.u32() * bound
+                product = (self.u64() >> 32) * bound
                 low = product & 0xFFFFFFFF
         return product >> 32
 

@@ -205,15 +205,15 @@ def test_an_all_zero_state_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Scripted(Stream):
-    """A stream whose 32-bit draws are given."""
+    """A stream whose draws are given by their upper halves."""
 
     def __init__(self, draws: list[int]) -> None:
         super().__init__(b"")
         self.draws = list(draws)
 
-    def u32(self) -> int:
+    def u64(self) -> int:
         """Return the next given draw."""
-        return self.draws.pop(0)
+        return self.draws.pop(0) << 32
 
 
 def plain_below(draws: list[int], bound: int) -> tuple[int, int]:
