@@ -81,6 +81,8 @@ class Basis(NamedTuple):
     batch: list[Payload]
     listed: tuple[str, ...]
     durable: int
+    newest: int
+    """The greatest checkpoint that was durable when it was proposed: whoever acts on the batch has looked later."""
 
 
 class Said:
@@ -196,7 +198,7 @@ class History:
     def propose(self, record: Payload) -> None:
         """Follow a batch on its way into the record."""
         who = word(record, "incarnation")
-        basis = Basis(events_of(record), self._listed.get(who, ()), self._resolving.get(who, 0))
+        basis = Basis(events_of(record), self._listed.get(who, ()), self._resolving.get(who, 0), self.newest)
         self._proposals.setdefault(integer(record, "version"), []).append(basis)
 
     def bases(self, version: int, batch: list[Payload]) -> list[Basis]:

@@ -6,7 +6,7 @@ what must hold at any time.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 Event = Mapping[str, Any]
 Batch = Any
@@ -17,6 +17,8 @@ Plain = Callable[[Batch], Sequence[Event]]
 KIND: Final = "event"
 """The field of a record event that names what happened."""
 
+_LAUNCHES: Final = frozenset({"submission_authorised", "attempt_authorised", "open_authorised"})
+"""What nobody authorises while the record says held (R11)."""
 _AFTER_CANCEL: Final = frozenset(
     {
         "submission_authorised",
@@ -30,8 +32,20 @@ _AFTER_CANCEL: Final = frozenset(
 )
 
 
+class _Basis(NamedTuple):
+    """What a proposed batch rests on."""
+
+    batch: Batch
+    listed: tuple[str, ...]
+    """By the proposer's newest Find."""
+    resolving: int
+    """The greatest durable publication when the proposer's newest resolve began."""
+    proposing: int
+    """The greatest durable publication when the batch was proposed: whoever acts on it looks later."""
+
+
 class Violation(Exception):  # noqa: N818  # what the design calls it
-    """An invariant is broken. `invariant` is its number, "X1", "X2" or "L"."""
+    """An invariant is broken. `invariant` is its number, "X1" to "X3" or "L"."""
 
     def __init__(self, invariant: str, message: str) -> None:
         super().__init__(f"invariant {invariant}: {message}")
@@ -93,7 +107,7 @@ class Checks:
         self._opens_sent: set[str] = set()
         self._found: dict[str, tuple[str, ...]] = {}
         self._resolving: dict[str, int] = {}
-        self._rests_on: dict[int, list[tuple[Batch, tuple[str, ...], int]]] = {}
+        self._rests_on: dict[int, list[_Basis]] = {}
         self._refused: set[str] = set()
         self._tampered = False
         self._late_reads: set[str] = set()
@@ -143,7 +157,8 @@ class Checks:
 
     def proposed(self, incarnation: str, version: int, batch: Batch) -> None:
         """A batch may become version `version`: note what its decision rests on."""
-        basis = (batch, self._found.get(incarnation, ()), self._resolving.get(incarnation, 0))
+        resolving = self._resolving.get(incarnation, 0)
+        basis = _Basis(batch, self._found.get(incarnation, ()), resolving, self.greatest_durable)
         self._rests_on.setdefault(version, []).append(basis)
 
     def acknowledge(self, version: int, batch: Batch) -> None:
@@ -161,6 +176,8 @@ class Checks:
             kind = event[KIND]
             if self._cancel_version is not None and kind in _AFTER_CANCEL:
                 self.fail("2", f"{kind} at version {version}, after the cancel at {self._cancel_version}")
+            if self.held and kind in _LAUNCHES:
+                self.fail("X3", f"{kind} at version {version}, while the record says held")
             handler = apply.get(kind)
             if handler is not None:
                 handler(event, version)
@@ -173,10 +190,10 @@ class Checks:
             if place >= len(batches) or batches[place] != batch:
                 self.fail("3", f"version {place + 1} was acknowledged and is lost after a power cut")
 
-    def _bases(self, version: int) -> list[tuple[Batch, tuple[str, ...], int]]:
+    def _bases(self, version: int) -> list[_Basis]:
         """Return what the acknowledged batch rests on. Two may propose the same at one instant: then either may be it."""
         batch = self.acknowledged[version - 1]
-        return [basis for basis in self._rests_on.get(version, ()) if basis[0] == batch]
+        return [basis for basis in self._rests_on.get(version, ()) if basis.batch == batch]
 
     def _on_declared(self, event: Event, _version: int) -> None:
         self.manual = event["abandon"] == "manual"
@@ -186,9 +203,14 @@ class Checks:
         n, resume = event["n"], event["resume"]
         self._current = n
         if n > 1:
-            least = min([basis[2] for basis in self._bases(version)], default=0)
+            least = min([basis.resolving for basis in self._bases(version)], default=0)
             if resume < least:
                 self.fail("10", f"submission {n} resumes at {resume}, below the durable publication {least}")
+            before = min([basis.proposing for basis in self._bases(version - 1)], default=0)
+            if resume < before:
+                self.fail(
+                    "10", f"submission {n} resumes at {resume}, {before} was durable before version {version - 1}"
+                )
             if resume not in self._durable:
                 self.fail("10", f"submission {n} resumes at {resume}, which is not durable")
 
@@ -249,7 +271,7 @@ class Checks:
 
     def _on_cleanup(self, _event: Event, version: int) -> None:
         self.cleaned = True
-        for obj in sorted(self._known.union(*[basis[1] for basis in self._bases(version)])):
+        for obj in sorted(self._known.union(*[basis.listed for basis in self._bases(version)])):
             seen = self.objects.get(obj)
             if seen is not None and seen.alive:
                 self.fail("16", f"clean-up is complete while {obj} is alive")

@@ -136,7 +136,7 @@ def folded(made: Run, peer: PeerDecl = JOB) -> tuple[tuple[Judgement, ...], list
 
 def recorded(plant: Plant) -> list[dict[str, Any]]:
     """Return the records of a history, whatever is wrong with it."""
-    everything = (*map(str, range(1, 17)), "X1", "X2", "L")
+    everything = (*map(str, range(1, 17)), "X1", "X2", "X3", "L")
     checks = Recorded(lambda batch: batch, everything)
     checks.acknowledge(1, [DECLARED])
     plant(checks)

@@ -129,6 +129,23 @@ def resumes_at_what_is_not_durable(checks: Checks) -> None:
     commit(checks, of("submission_authorised", n=2, resume=7))
 
 
+def resumes_below_what_was_durable_before(checks: Checks) -> None:
+    """Its resolve was right when it was made, and the record has gone on since."""
+    commit(checks, of("submission_authorised", n=1, resume=0))
+    checks.resolves("s")
+    checks.durable([5])
+    checks.proposed("t", 3, [])
+    checks.acknowledge(3, [])
+    batch = [of("submission_authorised", n=2, resume=0)]
+    checks.proposed("s", 4, batch)
+    checks.acknowledge(4, batch)
+
+
+def opened_while_held(checks: Checks) -> None:
+    commit(checks, of("hold", by="person"))
+    commit(checks, of("open_authorised", n=1, obj="1/1/1"))
+
+
 def publication_lost(checks: Checks) -> None:
     checks.durable([5])
     checks.listed([3])
@@ -239,6 +256,7 @@ PLANTS: tuple[tuple[str, Plant], ...] = (
     ("8", call_after_refusal),
     ("10", resumes_below),
     ("10", resumes_at_what_is_not_durable),
+    ("10", resumes_below_what_was_durable_before),
     ("10", publication_lost),
     ("11", two_opened),
     ("12", canonical_changes),
@@ -255,6 +273,7 @@ PLANTS: tuple[tuple[str, Plant], ...] = (
     ("X1", verified_with_its_bit_set),
     ("X2", ceased_with_a_trainer),
     ("X2", lives_on_after_cessation),
+    ("X3", opened_while_held),
 )
 
 
@@ -264,7 +283,7 @@ def test_a_planted_violation_is_named(invariant: str, plant: Plant) -> None:
     with pytest.raises(Violation) as caught:
         plant(fresh())
     assert caught.value.invariant == invariant
-    plant(fresh(skip=(*map(str, range(1, 17)), "X1", "X2")))
+    plant(fresh(skip=(*map(str, range(1, 17)), "X1", "X2", "X3")))
 
 
 def test_nothing_may_live_after_a_manual_settlement() -> None:

@@ -29,6 +29,8 @@ _LAUNCHES: Final = (
     *("object_chosen", "fence_authorised", "resubmit_requested"),
 )
 """What no cancelled job's record may go on to say."""
+_AUTHORISATIONS: Final = ("submission_authorised", "attempt_authorised", "open_authorised")
+"""What no held job's record may go on to say (R11)."""
 
 
 def world_of(setting: Setting) -> str | None:
@@ -44,6 +46,8 @@ class SupervisorInvariantsHoldFold(Fold):
         del assertion
         self._world = world_of(setting)
         self._history = History()
+        self._before: list[Payload] = []
+        """The acknowledged batch before the one that is judged."""
         self._broken: list[_Broken] = []
 
     def subscriptions(self) -> tuple[Subscription, ...]:
@@ -95,13 +99,13 @@ class SupervisorInvariantsHoldFold(Fold):
         for one in batch:
             self._judge(one, version, batch)
             said.take(one, version)
+        self._before = batch
         self._look(Mark(at_ns, "", key))
 
     def _judge(self, event: Payload, version: int, batch: list[Payload]) -> None:
         """Judge an event by the record before it."""
         history, said, kind = self._history, self._history.said, word(event, EVENT)
-        if said.cancelled is not None and kind in _LAUNCHES:
-            self._add("2", f"{kind} at version {version}, after the cancel at {said.cancelled}")
+        self._judge_launch(kind, version)
         obj, n = word(event, "obj"), integer(event, "n")
         match kind:
             case "outcome_decided" | "give_up" if said.outcome is not None:
@@ -122,10 +126,22 @@ class SupervisorInvariantsHoldFold(Fold):
                     if found is not None and found.alive:
                         self._add("16", f"clean-up is said to be complete, and {name} is alive")
 
+    def _judge_launch(self, kind: str, version: int) -> None:
+        said = self._history.said
+        if said.cancelled is not None and kind in _LAUNCHES:
+            self._add("2", f"{kind} at version {version}, after the cancel at {said.cancelled}")
+        if said.held and kind in _AUTHORISATIONS:
+            self._add("X3", f"{kind} at version {version}, while the record says held")
+
     def _judge_resume(self, n: int, resume: int, version: int, batch: list[Payload]) -> None:
         bases = self._history.bases(version, batch)
         if bases and resume < min([basis.durable for basis in bases]):
             self._add("10", f"submission {n} resumes at {resume}, though more was durable when it looked")
+        before = self._history.bases(version - 1, self._before)
+        if before and resume < min([basis.newest for basis in before]):
+            self._add(
+                "10", f"submission {n} resumes at {resume}, though more was durable before the version it rests on"
+            )
         if resume not in self._history.durable:
             self._add("10", f"submission {n} resumes at {resume}, which never was durable")
 

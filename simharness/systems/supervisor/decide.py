@@ -185,7 +185,9 @@ def _over(look: Look, sub: Submission) -> Decision:
     if sub.n == look.timing.max_submissions:
         return Commit((ev.OutcomeDecided(state="failed", cause="recovery_exhausted", at=now),))
     found = look.ob.ckpt
-    if found is None or found.version != s.version:
+    # knob RESUME_REMEMBERED: looked for once, and remembered whatever was recorded since (R19)
+    remembered = SupervisorDefect.RESUME_REMEMBERED in look.defects
+    if found is None or (found.version != s.version and not remembered):
         return Resolve()
     why = "resubmit" if s.resubmit or sub.ended is None else sub.ended
     resume = max(found.step, sub.resume)
@@ -294,7 +296,7 @@ def _keep(look: Look, sub: Submission, canon: Obj) -> Decision:
             return Send(Stop(obj=canon.obj, version=s.version))
         return Commit((ev.FenceAuthorised(n=sub.n, obj=canon.obj, at=now),))
     if not sub.open_authorised:
-        if s.hold:
+        if s.hold and SupervisorDefect.OPEN_WHILE_HELD not in look.defects:  # R11
             return held_wait(look)
         return Commit((ev.OpenAuthorised(n=sub.n, obj=canon.obj),)) if _earlier_ended(look, sub) else rest(look)
     return _serve(look, view) or (held_wait(look) if s.hold else rest(look))

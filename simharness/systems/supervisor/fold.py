@@ -168,8 +168,9 @@ def _object_retired(s: State, e: ev.ObjectRetired, defects: Defects) -> State:
     return _with_obj(s, replace(o, role="retired", retired_at=e.at))
 
 
-def _open_authorised(s: State, e: ev.OpenAuthorised, _defects: Defects) -> State:
-    _launch(s, e)
+def _open_authorised(s: State, e: ev.OpenAuthorised, defects: Defects) -> State:
+    opened = _open_ended if SupervisorDefect.OPEN_WHILE_HELD in defects else _launch
+    opened(s, e)
     sub = _running(s, e, e.n)
     _need(e, "the submission is not fenced", holds=not sub.fenced)
     _need(e, "the object is its canonical", holds=sub.canon == e.obj)
