@@ -217,7 +217,9 @@ def test_the_page_shows_what_the_record_says() -> None:
 def test_a_small_run_hunts_what_it_can_decide() -> None:
     """A defect whose budget is larger than the run is left out; one that is hunted at a tiny budget is caught and recorded."""
     assert hunts_of(99) == ()
-    assert [knob.defect for knob, _ in hunts_of(100)] == ["UNGATED_START", "RESEND_START", "BLIND_APPEND"]
+    assert [knob.defect for knob, _ in hunts_of(100)] == [
+        *("UNGATED_START", "RESEND_START", "BLIND_APPEND", "OPEN_WHILE_HELD")
+    ]
     tiny = SupervisorKnob(defect="UNGATED_START", caught_by=("4",), budget=3, hits=9479)
     ((knob, alone),) = hunts_of(3, [tiny])
     seeds = task_of(knob, alone=alone)
