@@ -1,7 +1,7 @@
 """The parameters of one seed. Each is a keyed draw, so that fixing one of them changes no other."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args, get_origin
 
 import msgspec
 
@@ -114,12 +114,15 @@ def complaints(given: Mapping[str, Any]) -> list[tuple[str, str]]:
         try:
             msgspec.convert(value, _TYPES[name])
         except msgspec.ValidationError as error:
-            found.append((name, str(error)))
+            choices = get_args(_TYPES[name]) if get_origin(_TYPES[name]) is Literal else ()
+            found.append((name, f"must be one of {', '.join(choices)}" if choices else str(error)))
             continue
         if name in _RANGES and not _RANGES[name][0] <= value <= _RANGES[name][1]:
             found.append((name, f"must be an integer from {_RANGES[name][0]} to {_RANGES[name][1]}"))
         if name == "kinds":
-            found += [(name, f"unknown fault kind {kind!r}") for kind in value if kind not in KINDS]
+            unknown = [(place, kind) for place, kind in enumerate(value) if kind not in KINDS]
+            rule = f"choose from {', '.join(KINDS)}"
+            found += [(f"{name}[{place}]", f"unknown fault kind {kind!r}; {rule}") for place, kind in unknown]
     if given.get("tamper", "none") != "none" and given.get("store") != "file":
         found.append(("tamper", 'needs store = "file": a record in memory cannot be tampered with'))
     return found

@@ -53,6 +53,22 @@ _FORMS: Final[Mapping[str, str]] = {
     "cut": _any(DISKS),
     "idle": "",
 }
+_ONE: Final = "sup0, sup1 or sup2"
+_SAID: Final[Mapping[str, str]] = {
+    "run": "a process (sup0 to sup2, env, person, chaos, sweeper, pruner, trainer:OBJECT:NUMBER), if need be how its call ends "
+    f"({', '.join(MODES)})",
+    "late": "the name of a call and land or lose",
+    "reply": _ONE,
+    "env": f"an object, such as 1/1/101, and one of {', '.join(ENV)}",
+    "person": f"one of {', '.join(PERSON[:-1])}, or answer and a question",
+    "crash": _ONE,
+    "drain": _ONE,
+    "revoke": _ONE,
+    "thaw": _ONE,
+    "freeze": f"{_ONE} and nanoseconds",
+    "cut": " or ".join(DISKS),
+    "idle": "nothing",
+}
 _GRAMMAR: Final = {verb: re.compile(rest) for verb, rest in _FORMS.items()}
 _LINE: Final = re.compile(rf"{_NUMBER} ([a-z]+)( (.+))?")
 OWN_FORMS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -74,7 +90,7 @@ def parse(text: str) -> Entry:
         raise ValueError(f"must be '<dt_ns> <actor>[ <op>]' with an actor of {', '.join(_FORMS)}")
     verb, rest = line[2], line[4] or ""
     if _GRAMMAR[verb].fullmatch(rest) is None:
-        raise ValueError(f"'{verb}' is followed by something that fits /{_FORMS[verb]}/")
+        raise ValueError(f"'{verb}' is followed by {_SAID[verb]}")
     target, _, arg = rest.partition(" ")
     return Entry(int(line[1]), verb, target, arg)
 

@@ -19,7 +19,7 @@ from tests.supervisor.scenarios import events_of, played, scenario
         ({"supervisors": 4}, "kind_config.supervisors"),
         ({"supervisors": True}, "kind_config.supervisors"),
         ({"class": "storm"}, "kind_config.class"),
-        ({"kinds": ["gremlins"]}, "kind_config.kinds"),
+        ({"kinds": ["gremlins"]}, "kind_config.kinds[0]"),
         ({"rate_ppm": -1}, "kind_config.rate_ppm"),
         ({"tamper": "flip"}, "kind_config.tamper"),
         ({"colour": 1}, "kind_config.colour"),
@@ -35,6 +35,25 @@ def test_the_loader_names_the_field(config: dict[str, object], field: str) -> No
     with pytest.raises(ScenarioError) as caught:
         scenario(0, config)
     assert [problem.field for problem in caught.value.problems] == [f"peers[0].{field}"]
+
+
+@pytest.mark.parametrize(
+    ("config", "rule"),
+    [
+        ({"shape": "pbs"}, "must be one of slurm, kubeflow"),
+        ({"store": "disk"}, "must be one of memory, file"),
+        ({"class": "storm"}, "must be one of plain, requeue_storm, hold_storm, early_cancel, launch_storm"),
+        ({"kinds": ["sup_crash", "gremlins"]}, f"unknown fault kind 'gremlins'; choose from {', '.join(KINDS)}"),
+        ({"schedule": ["0 reply sup9"]}, "'reply' is followed by sup0, sup1 or sup2"),
+        ({"schedule": ["0 cut disk"]}, "'cut' is followed by record or checkpoint"),
+        ({"schedule": ["0 idle now"]}, "'idle' is followed by nothing"),
+    ],
+)
+def test_a_wrong_word_is_told_the_right_ones(config: dict[str, object], rule: str) -> None:
+    """Whoever misspells a shape or an actor need not look for the list."""
+    with pytest.raises(ScenarioError) as caught:
+        scenario(0, config)
+    assert [problem.rule for problem in caught.value.problems] == [rule]
 
 
 def test_no_mutation_may_be_aimed_at_it() -> None:

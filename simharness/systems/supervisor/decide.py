@@ -296,7 +296,8 @@ def _keep(look: Look, sub: Submission, canon: Obj) -> Decision:
             return Send(Stop(obj=canon.obj, version=s.version))
         return Commit((ev.FenceAuthorised(n=sub.n, obj=canon.obj, at=now),))
     if not sub.open_authorised:
-        if s.hold and SupervisorDefect.OPEN_WHILE_HELD not in look.defects:  # R11
+        # knob OPEN_WHILE_HELD: a hold keeps nobody from opening (R11)
+        if s.hold and SupervisorDefect.OPEN_WHILE_HELD not in look.defects:
             return held_wait(look)
         return Commit((ev.OpenAuthorised(n=sub.n, obj=canon.obj),)) if _earlier_ended(look, sub) else rest(look)
     return _serve(look, view) or (held_wait(look) if s.hold else rest(look))
