@@ -40,6 +40,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is judged so: the tolerance's reason, or why there is no figure, or where an input comes from."""
     cause: str = ""
     """Why it fails, as far as somebody has found out: in the simulator, the scenario or the figure."""
+    fitted: str = ""
+    """Which parameter was chosen by this figure, so that a pass says nothing of its own."""
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +76,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         others = (Verdict.NO_FIGURE, Verdict.INPUT, Verdict.REPORT_ONLY)
         counts = {name.value: sum(row.verdict is name for row in self.rows) for name in others}
         left = ", ".join(f"{count} {name}" for name, count in counts.items())
-        return f"{self.passed} of {self.judged} judged in tolerance; {left}; {len(told)} of {len(families)} families judged"
+        rest = f"{left}; {len(told)} of {len(families)} families judged"
+        return f"{self.passed} of {self.judged} judged in tolerance{self._fitted}; {rest}"
+
+    @property
+    def _fitted(self) -> str:
+        """Say how many of the passes are owed to a choice."""
+        owed = [row.fitted for row in self.rows if row.fitted and row.verdict is Verdict.PASS]
+        number = len(dict.fromkeys(owed))
+        parameters = "one fitted parameter" if number == 1 else f"{number} fitted parameters"
+        return f", of which {len(owed)} follow from {parameters}" if owed else ""
 
 
 def against_figures(
@@ -83,12 +94,20 @@ def against_figures(
     reference: Reference,
     tolerances: Mapping[str, Tolerance],
     causes: Mapping[str, str] | None = None,
+    fitted: Mapping[str, str] | None = None,
 ) -> Comparison:
-    """Compare one run with published figures. Inputs are shown and never judged; a null is no figure."""
+    """Compare one run with published figures. Inputs are shown and never judged; a null is no figure.
+
+    `causes` says why a metric fails, `fitted` by which figures a parameter was chosen.
+    """
     rows = [_row(metric, ours, figure, tolerances.get(metric)) for metric, figure in reference.figures.items()]
-    known = causes or {}
+    known, chosen = causes or {}, fitted or {}
     rows = [
-        msgspec.structs.replace(row, cause=known.get(row.metric, "")) if row.verdict is Verdict.FAIL else row
+        msgspec.structs.replace(
+            row,
+            cause=known.get(row.metric, "") if row.verdict is Verdict.FAIL else "",
+            fitted=chosen.get(row.metric, "") if row.verdict in JUDGED else "",
+        )
         for row in rows
     ]
     return Comparison(name=name, reference=reference.run_id, rows=tuple(rows))
@@ -108,6 +127,7 @@ def _row(metric: str, ours: Metrics, figure: Figure, tolerance: Tolerance | None
     else:
         assert tolerance is not None, "every output with a value has one"
         note, allowed = tolerance.reason, _allowed(tolerance, figure.value)
+        theirs += f" {figure.unit} (not compared)" if tolerance.of else ""
         verdict = _verdict(tolerance, value, figure.value)
     return Row(
         metric=metric, family=family_of(metric), ours=shown, theirs=theirs, allowed=allowed, verdict=verdict, note=note

@@ -67,6 +67,8 @@ class Tolerances(msgspec.Struct, frozen=True, kw_only=True):
     runs: dict[str, dict[str, Tolerance]]
     known: dict[str, dict[str, str]]
     """Run -> metric -> why it fails, and whether that lies in the simulator, the scenario or the figure."""
+    fitted: dict[str, dict[str, str]]
+    """Run -> metric -> the parameter that was fitted on that very figure, or on one that is the same number."""
     sets: SetTolerance
 
 
@@ -126,12 +128,14 @@ def read_tolerances(text: str, file: str) -> Tolerances:
         raw = tomllib.loads(text)
         classes = {name: _class(table, file, f"classes.{name}") for name, table in raw.get("classes", {}).items()}
         causes = {name: _cause(table, file, f"causes.{name}") for name, table in raw.get("causes", {}).items()}
+        fits = {name: _fit(table, file, f"fits.{name}") for name, table in raw.get("fits", {}).items()}
         sets = msgspec.convert(raw.get("sets"), SetTolerance)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, AttributeError) as error:
         _refuse(file, "(root)", str(error))
     return Tolerances(
         runs=_named(raw.get("runs", {}), classes, file, "runs"),
         known=_named(raw.get("known", {}), causes, file, "known"),
+        fitted=_named(raw.get("fitted", {}), fits, file, "fitted"),
         sets=sets,
     )
 
@@ -152,6 +156,13 @@ def _cause(table: Mapping[str, Any], file: str, field: str) -> str:
     if where not in ("simulator", "scenario", "figure") or not what:
         _refuse(file, field, "must have what, and where: simulator, scenario or figure")
     return f"{where}: {what}"
+
+
+def _fit(table: Mapping[str, Any], file: str, field: str) -> str:
+    what = table.get("what")
+    if not isinstance(what, str) or not what:
+        _refuse(file, field, "must have what: the parameter, and how it was chosen")
+    return what
 
 
 def _class(table: Mapping[str, Any], file: str, field: str) -> Tolerance:
@@ -178,6 +189,9 @@ def tolerances_for(reference: Reference, tolerances: Tolerances) -> dict[str, To
     for metric in rows:
         if metric not in judged:
             _refuse(FILE, f"runs.{reference.run_id}.{metric}", "no output of that run has such a figure")
+    for metric in tolerances.fitted.get(reference.run_id, {}):
+        if metric not in rows:
+            _refuse(FILE, f"fitted.{reference.run_id}.{metric}", "no output of that run has such a figure")
     return rows
 
 

@@ -60,6 +60,7 @@ def calibrate(
     """
     defects = _checked_defects(loaded, reference)
     rows, causes = tolerances_for(reference, tolerances), tolerances.known.get(reference.run_id)
+    fitted = tolerances.fitted.get(reference.run_id)
     parts = DelayParts()
     done = run_to_bundle(loaded, out, kinds, drive=drive, observer=parts)
     metrics = extract(Simulated(Bundle(done.bundle)), parts.parts)
@@ -67,7 +68,7 @@ def calibrate(
         name=name,
         seed=loaded.scenario.seed,
         defects=defects,
-        comparison=against_figures(name, metrics, reference, rows, causes),
+        comparison=against_figures(name, metrics, reference, rows, causes, fitted),
         metrics=metrics,
     )
 

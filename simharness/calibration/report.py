@@ -14,6 +14,7 @@ from simharness.pages import document, plotting
 from simharness.pages.document import chip
 
 _COLUMNS: Final = ("metric", "ours", "theirs", "allowed", "verdict")
+_MARK: Final = ", fitted"
 _ORDER: Final = (Verdict.FAIL, Verdict.PASS, Verdict.REPORT_ONLY, Verdict.INPUT, Verdict.NO_FIGURE)
 
 
@@ -32,7 +33,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 def table(comparison: Comparison) -> list[str]:
     """Return a comparison as lines of text: what is judged, then what is not, then how much that was."""
     rows = sorted(comparison.rows, key=lambda row: _ORDER.index(row.verdict))
-    cells = [_COLUMNS, *((row.metric, row.ours, row.theirs, row.allowed, row.verdict) for row in rows)]
+    cells = [
+        _COLUMNS,
+        *((row.metric, row.ours, row.theirs, row.allowed, row.verdict + _MARK * bool(row.fitted)) for row in rows),
+    ]
     widths = [min(44, max(len(row[column]) for row in cells)) for column in range(len(_COLUMNS))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -40,6 +44,7 @@ def table(comparison: Comparison) -> list[str]:
     ]
     causes = dict.fromkeys(row.cause or "nobody has found out" for row in rows if row.verdict is Verdict.FAIL)
     lines += [f"cause        {cause}" for cause in causes]
+    lines += [f"fitted       {fit}" for fit in dict.fromkeys(row.fitted for row in rows if row.fitted)]
     return [*lines, f"coverage     {comparison.coverage}"]
 
 
@@ -97,7 +102,7 @@ def _rows(rows: Sequence[Row]) -> str:
     causes = [*dict.fromkeys(row.cause for row in rows if row.verdict is Verdict.FAIL)]
     head = "".join(f"<th>{name}</th>" for name in ("verdict", *_COLUMNS[:-1], "why"))
     body = "".join(
-        f'<tr><td>{chip(row.verdict)}</td><td class="metric">{escape(row.metric)}</td>'
+        f'<tr><td>{chip(row.verdict)}{_MARK * bool(row.fitted)}</td><td class="metric">{escape(row.metric)}</td>'
         f'<td class="value">{escape(row.ours)}</td><td class="value">{escape(row.theirs)}</td>'
         f'<td class="allowed">{escape(row.allowed)}</td><td class="why">{_why(row, causes)}</td></tr>'
         for row in rows
@@ -111,7 +116,8 @@ def _rows(rows: Sequence[Row]) -> str:
 
 def _why(row: Row, causes: Sequence[str]) -> str:
     cause = f" <b>Cause {causes.index(row.cause) + 1}.</b>" if row.verdict is Verdict.FAIL else ""
-    return escape(row.note) + cause
+    fitted = f" <b>Fitted.</b> {escape(row.fitted)}" if row.fitted else ""
+    return escape(row.note) + cause + fitted
 
 
 def _ratios(part: Part, prefix: str) -> str:
@@ -119,15 +125,16 @@ def _ratios(part: Part, prefix: str) -> str:
     if part.reference is None:
         return ""
     shown: list[tuple[str, float, float, float]] = []
+    marks = {row.metric: _MARK * bool(row.fitted) for row in part.comparison.rows}
     for metric, tolerance in part.tolerances.items():
         theirs, ours = part.reference.figures[metric].value, part.ours[0].numbers.get(metric)
         if tolerance.of or ours is None or ours <= 0 or type(theirs) not in (int, float) or theirs <= 0:
             continue
         if tolerance.rule == "ratio":
-            shown.append((metric, ours / theirs, 1 / tolerance.bound, tolerance.bound))
+            shown.append((metric + marks[metric], ours / theirs, 1 / tolerance.bound, tolerance.bound))
         elif tolerance.rule == "abs" and theirs > tolerance.bound:
             band = tolerance.bound / theirs
-            shown.append((metric, ours / theirs, 1 - band, 1 + band))
+            shown.append((metric + marks[metric], ours / theirs, 1 - band, 1 + band))
     return f"<h3>Ours divided by published</h3>{charts.ratios(shown, f'{prefix}-ratios')}" if shown else ""
 
 

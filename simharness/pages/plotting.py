@@ -22,7 +22,10 @@ def require_plotly() -> None:
     try:
         import plotly  # noqa: F401, PLC0415  # optional, and slow to import
     except ImportError:
-        rule = "needs plotly, which is not installed: pip install 'simharness[report]', or leave it out with --no-html"
+        rule = (
+            "needs plotly, which is not installed: pip install 'simharness[report]' (in a clone: pip install -e '.[report]'), "
+            "or leave it out with --no-html"
+        )
         raise InputError(file="(report)", field="report", rule=rule) from None
 
 

@@ -94,6 +94,29 @@ def test_causes_stand_beside_failures_only() -> None:
     assert [row.cause for row in rows_of(True, False).rows] == ["", ""]
 
 
+def test_what_was_fitted_is_counted_apart() -> None:
+    """A pass that a parameter was chosen for is marked and told in the coverage line; the verdicts are the same."""
+    figures = {name: Figure(value=1.0, role="output", grade="E", sources=("DR",)) for name in ("m0", "m1", "m2", "m3")}
+    run = Reference(run_id="r", date="d", engine_variant="deployed", figures=figures)
+    rows = {name: Tolerance(rule="ratio", bound=2, reason="r") for name in figures}
+    ours = metrics({"m0": 1.0, "m1": 1.0, "m2": 9.0, "m3": 1.0})
+    found = against_figures("x", ours, run, rows, fitted={"m0": "the tick", "m1": "the tick", "m2": "the tick"})
+    assert [row.fitted for row in found.rows] == ["the tick", "the tick", "the tick", ""]
+    assert [row.verdict for row in found.rows] == [row.verdict for row in against_figures("x", ours, run, rows).rows]
+    assert found.coverage.startswith("3 of 4 judged in tolerance, of which 2 follow from one fitted parameter; ")
+    two = against_figures("x", ours, run, rows, fitted={"m0": "the tick", "m1": "the rate"})
+    assert "of which 2 follow from 2 fitted parameters; " in two.coverage
+
+
+def test_a_figure_that_is_not_compared_says_so() -> None:
+    """Where another metric is judged by a bound of its own, ours names it and theirs says that it is not compared."""
+    figure = Figure(value=1, unit="peers", role="output", grade="E", sources=("DR",))
+    run = Reference(run_id="r", date="d", engine_variant="deployed", figures={"dead": figure})
+    rows = {"dead": Tolerance(rule="min", bound=0.01, reason="r", of="share")}
+    (row,) = against_figures("x", metrics({"share": 0.04}), run, rows).rows
+    assert (row.ours, row.theirs, row.allowed) == ("0.04 (share)", "1 peers (not compared)", "at least 0.01")
+
+
 SETS = SetTolerance(spread=2, ratio=1.25, total_variation=0.1, reason="r")
 ONE = metrics(
     {"swim.transitions": 100},

@@ -164,6 +164,8 @@ SETS = '[sets]\nspread = 2.0\nratio = 1.1\ntotal_variation = 0.1\nreason = "r"\n
         ('[runs.r]\nm = "b"\n' + SETS, "runs.r.m"),
         ('[causes.c]\nwhat = "w"\nwhere = "elsewhere"\n' + SETS, "causes.c"),
         ('[known.r]\nm = "c"\n' + SETS, "known.r.m"),
+        ('[fits.f]\nwhat = ""\n' + SETS, "fits.f"),
+        ('[fitted.r]\nm = "f"\n' + SETS, "fitted.r.m"),
     ],
 )
 def test_a_malformed_tolerance_file_is_refused(text: str, field: str) -> None:
@@ -182,6 +184,9 @@ def test_a_figure_without_a_tolerance_is_refused() -> None:
     rows = {"vastai-N3-1": {"new.metric": Tolerance(rule="ratio", bound=2, reason="r"), "gone": tolerance()}}
     with pytest.raises(InputError, match="no output"):
         tolerances_for(run, msgspec.structs.replace(tolerances(), runs=rows))
+    kept = {"vastai-N3-1": {"new.metric": tolerance()}}
+    with pytest.raises(InputError, match="no output"):
+        tolerances_for(run, msgspec.structs.replace(tolerances(), runs=kept, fitted={"vastai-N3-1": {"gone": "tick"}}))
 
 
 def tolerance() -> Tolerance:
@@ -191,6 +196,6 @@ def tolerance() -> Tolerance:
 def test_every_class_and_every_cause_is_used() -> None:
     """A tolerance that nothing refers to would be there to be picked."""
     text = TOLERANCE_FILE.read_text("utf-8")
-    for kind in ("classes", "causes"):
+    for kind in ("classes", "causes", "fits"):
         for name in re.findall(rf"^\[{kind}\.([a-z-]+)\]", text, re.MULTILINE):
             assert f'= "{name}"' in text, name

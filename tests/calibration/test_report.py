@@ -84,7 +84,8 @@ def test_it_says_what_was_compared() -> None:
     for row in outcome(PAIR).comparison.rows:
         assert row.metric in shown
     assert "&lt;seed &amp; 3&gt;" in shown
-    assert "10 of 10 judged in tolerance" in shown
+    assert "10 of 10 judged in tolerance, of which 3 follow from one fitted parameter" in shown
+    assert shown.count("<b>Fitted.</b> The tick of the stages was chosen") == 3
     assert "live 2" in shown
 
 
@@ -98,6 +99,14 @@ def test_the_table_has_every_metric_and_the_coverage() -> None:
         "cause        figure",
     ]
     assert lines[-1].startswith("coverage     3 of 10 judged in tolerance")
+
+
+def test_the_table_marks_what_was_fitted() -> None:
+    """The figure that the tick was chosen by, and those that are the same number, have a mark; the choice is named below."""
+    lines = table(outcome(PAIR).comparison)
+    marked = [line.split()[0] for line in lines if line.endswith(" pass, fitted")]
+    assert marked == ["message.sent", "cache.hit", "cache.hit_ratio"]
+    assert [line for line in lines if line.startswith("fitted       The tick of the stages was chosen")]
 
 
 def test_json_says_the_same() -> None:
