@@ -39,7 +39,7 @@ def with_settings(settings: Mapping[str, Any]) -> Reconfigure:
     def changed(kind: str, raw: Mapping[str, Any]) -> Mapping[str, Any]:
         if kind not in KINDS:
             return raw
-        named = [*raw.get("defects", []), *settings.get("defects", [])]
+        named = list(dict.fromkeys([*raw.get("defects", []), *settings.get("defects", [])]))
         return {**raw, **settings, **({"defects": named} if named else {})}
 
     return changed
@@ -173,7 +173,7 @@ def run_pairs(files: Mapping[str, File], kinds: KindRegistry, *, told: Callable[
 
 def invisible(file: File, model: str, kinds: KindRegistry) -> Invisible:
     """Run a schedule with a model, and again with the mean of the workers' means, unweighted."""
-    settings = {"model": model, **({"hidden": 4} if model == "mlp" else {})}
+    settings = {"model": model, "hidden": 4}
     clean = run_file(file, kinds, settings)
     wrong = run_file(file, kinds, {**settings, **defective(_WEIGHTING)})
     apart = [

@@ -20,6 +20,7 @@ from simharness.run import run_to_bundle
 from simharness.scenario.emit import emit
 from simharness.scenario.loader import load, loads
 from simharness.stateful.conformance import HostKindConformance
+from simharness.systems.training.config import STRATEGY_OF, TrainingDefect
 from simharness.systems.training.plan import Member
 from simharness.systems.training.wire import (
     Chunk,
@@ -38,6 +39,7 @@ from simharness.systems.training.wire import (
     View,
     contributions_bytes,
 )
+from simharness.training.knobs import TRAINING
 from tests.tidy.check import ROOT
 
 TICK = 10_000_000
@@ -180,7 +182,23 @@ BAD = [
     ('strategy = "ps"\nbackup_workers = 2', "training.backup_workers", "less than the number of workers (2 of 2)"),
     ("backup_workers = 1", "training.backup_workers", 'needs strategy = "ps"'),
     ("min_workers = 3", "training.min_workers", "at most the number of workers (2)"),
-    ("features = 17", "training.features", "at most 16 features"),
+    ("features = 17", "training.features", "must be an integer from 1 to 16"),
+    ("features = 0", "training.features", "must be an integer from 1 to 16"),
+    ("learning_rate = [1152921504606846976, 1]", "training.learning_rate", "the numerator below 2**53"),
+    ("backup_grace_ns = 7", "training.backup_grace_ns", 'needs strategy = "ps"'),
+    ("hidden = 5", "training.hidden", 'needs model = "mlp"; linear has no hidden units'),
+    (
+        'defects = ["STALE_PUSH"]',
+        "training.defects[0]",
+        'is a defect of strategy = "ps"; a ring job has no code for it',
+    ),
+    ('strategy = "ps"\ndefects = ["RECIPROCAL"]', "training.defects[0]", 'is a defect of strategy = "ring"'),
+    ('defects = ["RECIPROCAL", "RECIPROCAL"]', "training.defects[1]", "RECIPROCAL is there twice"),
+    ('defects = ["STATS_MEAN_OF_MEANS"]', "training.defects[0]", "needs track_stats = true"),
+    ("batch_size = 1", "training.batch_size", "larger or uneven batch sizes cure that"),
+    ('data_policy = "reshard"\nsamples = 16', "training.samples", "with samples = 19 one does (there are 16)"),
+    ('data_policy = "reshard"\nbatch_size = 1\nshard_sizes = [1, 3]', "training.batch_size", "uneven batch sizes"),
+    ("shard_sizes = [5, 5]", "training.shard_sizes", "allow_even = true only switches this check off"),
     ('model = "mlp"\nfeatures = 16\nhidden = 16', "training.hidden", "at most 256"),
     ('model = "payload"', "training.model", "record_state"),
     ("samples = 5000", "training.samples", "from 1 to 4096"),
@@ -216,6 +234,33 @@ def test_bad_tables(table: str, field: str, rule: str) -> None:
     (problem,) = caught.value.problems
     assert problem.field == field
     assert rule in problem.rule
+
+
+def test_a_strategy_is_required() -> None:
+    """What is missing is said to be missing."""
+    with pytest.raises(ScenarioError) as caught:
+        loads(file_with().replace('strategy = "ring"', ""), Kinds())
+    (problem,) = caught.value.problems
+    assert (problem.field, problem.rule) == ("training.strategy", "is required: one of ring, ps")
+
+
+def test_a_job_of_three_that_says_nothing_of_its_shards() -> None:
+    """Resharding the default of 45 samples never gives two workers different counts; one sample more does."""
+    peers = (("hub", HUB), ("w0", WORKER), ("w1", WORKER), ("w2", WORKER))
+    with pytest.raises(ScenarioError) as caught:
+        loads(file_with('data_policy = "reshard"', peers), Kinds())
+    (problem,) = caught.value.problems
+    assert problem.field == "training.samples"
+    assert "with samples = 46 one does (there are 45)" in problem.rule
+    loads(file_with('data_policy = "reshard"\nsamples = 46', peers), Kinds())
+
+
+def test_every_defect_has_its_strategies() -> None:
+    """A defect that only one strategy has is refused in a job of the other; the kill table has each where it is taken."""
+    for defect in TrainingDefect:
+        hunted = {knob.strategy for knob in TRAINING if knob.defect == defect}
+        only = STRATEGY_OF.get(defect)
+        assert hunted == {only} if only else defect == "NO_SYNC" or hunted == {"ring", "ps"}
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,18 @@ class TrainingDefect(StrEnum):
     STATE0_LOST = "STATE0_LOST"
 
 
+_RING_ONLY: Final = (
+    *("CHUNK_TAIL_LOST", "STALE_CHUNK", "DOUBLE_APPLY", "EARLY_APPLY", "MINORITY_TRAINS", "EAGER_ROLLBACK"),
+    *("MOMENTUM_NOT_SENT", "REJOIN_OLD_WEIGHTS", "RECIPROCAL", "STATE0_LOST"),
+)
+_SERVER_ONLY: Final = (
+    *("CACHE_BY_IDS", "KEEP_OLD_PARAMS", "STALE_PUSH", "LATE_CARRY", "OLD_VIEW_PUSH", "OLD_CHECKPOINT", "DUP_PUSH"),
+    *("REPORT_PLANNED", "MARK_ALL_CONSUMED", "CHECKPOINT_NO_MOMENTUM", "CHECKPOINT_NO_CURSOR", "CURSOR_AHEAD"),
+)
+STRATEGY_OF: Final = {**dict.fromkeys(_RING_ONLY, "ring"), **dict.fromkeys(_SERVER_ONLY, "ps")}
+"""Defect -> the one strategy whose code has it; the others are in what both share."""
+
+
 class TrainConfig(msgspec.Struct, frozen=True, kw_only=True):
     """One job, the same for every process of it. A worker's index is its place in `workers`."""
 

@@ -12,6 +12,7 @@ from simharness.systems.training.config import (
     MODELS,
     POLICIES,
     STRATEGIES,
+    STRATEGY_OF,
     TARGET_ONE,
     TrainConfig,
     TrainingDefect,
@@ -20,9 +21,10 @@ from simharness.systems.training.config import (
 )
 
 LEASE_TICKS: Final = 3
+_FRACTION: Final = "must be [numerator, denominator]: integers, not negative, the numerator below 2**53, the denominator a power of two up to 2**53"
 _FOREVER: Final = 2**63 - 1
+_FEATURES: Final = 4
 _NUMBERS: Final[Mapping[str, tuple[int, int, int]]] = {  # field: default, least, most
-    "features": (4, 1, MAX_PAYLOAD),
     "hidden": (4, 1, MAX_PARAMETERS),
     "steps": (0, 0, 2**32 - 1),
     "compute_ns_per_sample": (1_000_000, 0, _FOREVER),
@@ -153,13 +155,29 @@ def group_rules(table: Mapping[str, Any], workers: int) -> Complaints:
         and not table["allow_even"]
         and not discriminates(sizes, batches, table["data_policy"])
     ):
-        rule = "no step gives two workers different counts, so no wrong weighting could show; allow_even = true runs it"
-        wrong.append(("shard_sizes", rule))
+        wrong.append(_even(table, batches, workers))
     if backups >= workers:
         wrong.append(("backup_workers", f"must be less than the number of workers ({backups} of {workers})"))
     if table["min_workers"] > workers:
         wrong.append(("min_workers", f"at most the number of workers ({workers})"))
     return wrong
+
+
+def _even(table: Mapping[str, Any], batches: Sequence[int], workers: int) -> tuple[str, str]:
+    """Return the complaint about a job that could show no wrong weighting: at the field that cures it, with what would."""
+    sizes, policy, samples = table["shard_sizes"], table["data_policy"], table["samples"]
+    drawn = "data" not in table
+    by_default = list(sizes) in [default_shard_sizes(workers, given) for given in (samples, None)]
+    found = range(samples + 1, min(2 * samples, MAX_SAMPLES) + 1) if drawn and (by_default or policy != "own") else ()
+    cure = next((n for n in found if discriminates(default_shard_sizes(workers, n), batches, policy)), None)
+    if cure is not None:
+        field, what = "samples", f"with samples = {cure} one does (there are {samples})"
+    elif policy == "own" and max(batches) > 1:
+        field, what = "shard_sizes", "uneven shards cure that"
+    else:
+        field, what = "batch_size", "larger or uneven batch sizes cure that"
+    rule = f"no step gives two workers different counts, so no wrong weighting could show; {what}, and "
+    return field, f"{rule}allow_even = true only switches this check off"
 
 
 def per_worker(batch_size: int | Sequence[int], workers: int) -> Sequence[int]:
@@ -206,7 +224,10 @@ class _Check:
             if value in choices:
                 self.found[field] = value
             else:
-                self._wrong(field, f"must be one of {', '.join(choices)}")
+                what = "must be one of" if field in self._raw else "is required: one of"
+                self._wrong(field, f"{what} {', '.join(choices)}")
+        checked = self.found.get("model", "payload") != "payload"
+        self._integer("features", _FEATURES, 1, MAX_FEATURES if checked else MAX_PAYLOAD)
         for field, switch in _SWITCHES.items():
             value = self._raw.get(field, switch)
             if type(value) is bool:
@@ -225,12 +246,12 @@ class _Check:
         if model == "payload":
             if self.found.get("record_state") == "all":
                 self._wrong("model", 'payload trains nothing and cannot be checked; write record_state = "none"')
-        elif features > MAX_FEATURES:
-            self._wrong("features", f"at most {MAX_FEATURES} features, so that every step can be checked")
         elif parameters > MAX_PARAMETERS:
             self._wrong(
                 "hidden", f"{parameters} parameters; at most {MAX_PARAMETERS}, so that every step can be checked"
             )
+        if model != "mlp" and hidden != _NUMBERS["hidden"][0]:
+            self._wrong("hidden", f'needs model = "mlp"; {model} has no hidden units')
         start = self._raw.get("init", "grid" if model == "mlp" else "zeros")
         if start in ("zeros", "grid"):
             self.found["init"] = start
@@ -252,10 +273,7 @@ class _Check:
                 case [int() as top, int() as bottom] if _is_fraction(top, bottom):
                     self.found[field] = [top, bottom]
                 case _:
-                    self._wrong(
-                        field,
-                        "must be [numerator, denominator]: integers, not negative, the denominator a power of two",
-                    )
+                    self._wrong(field, _FRACTION)
         scale = self.found.get("loss_scale")
         if scale is not None and scale & (scale - 1):
             self._wrong("loss_scale", "must be a power of two, so that it changes no bit")
@@ -337,6 +355,9 @@ class _Check:
             self._wrong("lease_ns", f"must be at least {LEASE_TICKS} ticks ({LEASE_TICKS * tick_period_ns} ns)")
         if self.found.get("backup_workers") and self.found.get("strategy") == "ring":
             self._wrong("backup_workers", 'needs strategy = "ps"; a ring waits for everybody')
+        grace = self.found.get("backup_grace_ns", _NUMBERS["backup_grace_ns"][0])
+        if grace != _NUMBERS["backup_grace_ns"][0] and self.found.get("strategy") == "ring":
+            self._wrong("backup_grace_ns", 'needs strategy = "ps"; a ring waits for everybody')
 
     def defects(self) -> None:
         """Take the defects, in the order of the enum."""
@@ -344,9 +365,17 @@ class _Check:
         if not isinstance(named, Sequence) or isinstance(named, str):
             self._wrong("defects", "must be a list of names")
             return
+        strategy = self.found.get("strategy")
         for at, name in enumerate(named):
-            if name not in TrainingDefect.__members__:
+            if not isinstance(name, str) or name not in TrainingDefect.__members__:
                 self._wrong(f"defects[{at}]", f"must be one of {', '.join(TrainingDefect.__members__)}")
+            elif name in named[:at]:
+                self._wrong(f"defects[{at}]", f"{name} is there twice")
+            elif strategy is not None and STRATEGY_OF.get(name, strategy) != strategy:
+                rule = f'{name} is a defect of strategy = "{STRATEGY_OF[name]}"; a {strategy} job has no code for it'
+                self._wrong(f"defects[{at}]", rule)
+            elif name == TrainingDefect.STATS_MEAN_OF_MEANS and self.found.get("track_stats") is False:
+                self._wrong(f"defects[{at}]", f"{name} needs track_stats = true; without it there are no statistics")
         self.found["defects"] = [defect.value for defect in TrainingDefect if defect.value in named]
 
 
@@ -363,7 +392,7 @@ def config_from(resolved: Mapping[str, Any], *, workers: Iterable[str], hub: str
     start = resolved.get("initial_weights")
     plain = {
         field: resolved[field]
-        for field in (*_NUMBERS, "strategy", "model", "data_policy", "samples", "min_workers", "init")
+        for field in (*_NUMBERS, "features", "strategy", "model", "data_policy", "samples", "min_workers", "init")
     }
     return TrainConfig(
         **plain,
