@@ -193,13 +193,13 @@ def test_i1_names_the_apply() -> None:
 
 @pytest.mark.parametrize("text", ["", "00" * 8, "ff" * 24, "zz"])
 def test_i1_refuses_what_is_no_vector(text: str) -> None:
-    """Vectors of a wrong length, and numbers that are none, are no update."""
+    """Vectors of a wrong length are no update; numbers that are none, where the exact ones are small, are a wrong one (G15)."""
     job = steps(ring(), 1)
     job.step(twist=lambda _, state: state)
     for record in job.run.records:
         if isinstance(record, EventRecord) and record.event["kind"] == "TrainApply" and record.event["step"] == 2:
             record.event["weights"] = text
-    assert I1 in failed(job)
+    assert ("not finite" if text == "ff" * 24 else "numbers each") in failed(job)[I1]
 
 
 # --- I2 ------------------------------------------------------------------------------------------------------------

@@ -162,6 +162,22 @@ def test_storms_pass(strategy: str, seed: int) -> None:
     assert {verdict.outcome for kind, verdict in found.items() if kind != I1} == {"Pass"}
 
 
+# --- out of range ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["ring", "ps"])
+def test_a_job_that_diverges_is_not_blamed(strategy: str) -> None:
+    """Ruling G15: steps whose exact numbers leave float64 cannot be judged: Inconclusive, with how far the update matched."""
+    most = 2**32 - 1
+    watched = Watched(2, 1, strategy=strategy, learning_rate=[most, 1], momentum=[most, 1])
+    watched.run(900 * MS)
+    verdict = watched.verdicts()[I1]
+    assert verdict.outcome == "Inconclusive"
+    assert "the vectors are not finite: the job diverged; until then " in (verdict.note or "")
+    assert " steps judged, worst at 0." in (verdict.note or "")
+    assert watched.failed() == {}
+
+
 # --- defects ---------------------------------------------------------------------------------------------------------
 
 

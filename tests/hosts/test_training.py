@@ -184,7 +184,7 @@ BAD = [
     ("min_workers = 3", "training.min_workers", "at most the number of workers (2)"),
     ("features = 17", "training.features", "must be an integer from 1 to 16"),
     ("features = 0", "training.features", "must be an integer from 1 to 16"),
-    ("learning_rate = [1152921504606846976, 1]", "training.learning_rate", "the numerator below 2**53"),
+    ("learning_rate = [1152921504606846976, 1]", "training.learning_rate", "both at most 2**53"),
     ("backup_grace_ns = 7", "training.backup_grace_ns", 'needs strategy = "ps"'),
     ("hidden = 5", "training.hidden", 'needs model = "mlp"; linear has no hidden units'),
     (

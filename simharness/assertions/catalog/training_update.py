@@ -15,6 +15,8 @@ from simharness.assertions.training_reading import Gradients, Place, contributio
 from simharness.contracts.assertions import TrainUpdateMatchesReference
 
 _SEVERAL: Final = 2
+_OUT_OF_RANGE: Final = 500
+"""Bits before the point from which on a square, with what it is multiplied by, may not fit into a float64 (ruling G15)."""
 
 
 class JudgedStep(NamedTuple):
@@ -54,6 +56,7 @@ class TrainUpdateMatchesReferenceFold(TrainingFold):
         self._unjudged: dict[Place, bool] = {}
         self._several = self._discriminating = 0
         self._worst = Worst("weights", 0, 0, 1)
+        self._diverged = ""
         self.steps: list[JudgedStep] = []
         facts = self._facts
         if facts is not None and facts.checked:
@@ -102,9 +105,8 @@ class TrainUpdateMatchesReferenceFold(TrainingFold):
         del self._waiting[generation, step - 1]
         self._unjudged.pop(at, None)
         if after is None:
-            self.broken(
-                f"step {step - 1}, {host}: the vectors are no {self._oracle.length} numbers each", Mark(at_ns, "", key)
-            )
+            reach = self._oracle.reach(before, committed.batches)
+            self._judge_no_state(step - 1, host, (weights, momentum), reach, Mark(at_ns, "", key))
             return
         self._judge(at_ns, host, at, before, after, committed, key)
 
@@ -115,6 +117,8 @@ class TrainUpdateMatchesReferenceFold(TrainingFold):
             return False, "this model has no reference"
         note = f"{judged} steps judged, worst at {self._worst.shown} of the tolerance, "
         note += f"{self._discriminating} discriminating" if self._several else "single contributor"
+        if self._diverged:
+            return False, f"{self._diverged}; until then {note}"
         if not judged:
             return False, "no step could be judged: no apply on record shows its state"
         if self._unjudged:
@@ -140,6 +144,19 @@ class TrainUpdateMatchesReferenceFold(TrainingFold):
         if not worst.within:
             where = f"step {step - 1} of generation {generation}, {host}: {worst.vector}[{worst.coordinate}]"
             self.broken(f"{where} is {worst.shown} tolerances off", Mark(at_ns, "", key))
+
+    def _judge_no_state(
+        self, step: int, host: str | None, vectors: tuple[bytes, bytes], reach: int, mark: Mark
+    ) -> None:
+        """Tell a job that left the range of float64 from vectors that are wrong (ruling G15)."""
+        assert self._oracle is not None
+        where = f"step {step}, {host}: the vectors are"
+        if any(len(vector) != 8 * self._oracle.length for vector in vectors):
+            self.broken(f"{where} no {self._oracle.length} numbers each", mark)
+        elif reach < _OUT_OF_RANGE:
+            self.broken(f"{where} not finite, and the exact update is far from the end of float64", mark)
+        else:
+            self._diverged = self._diverged or f"{where} not finite: the job diverged"
 
     def _keep(self, weights: bytes, momentum: bytes) -> State | None:
         """Keep a state under the digests of its vectors; None if they are none of this problem."""

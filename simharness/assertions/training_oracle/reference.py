@@ -136,6 +136,14 @@ class Oracle:
         reference = self.reference(before, batches, bits)
         return Judgement(reference.judge(after), reference.discriminates)
 
+    def reach(self, before: State, batches: Sequence[Sequence[int]]) -> int:
+        """Return how many bits the largest number of a state, or of its exact update, has before the point."""
+        exact = self.reference(before, batches)
+        unit = exact.bits + exact.multiple.bit_length()
+        after = max(abs(value) for value in (*exact.weights, *exact.momentum)).bit_length() - unit
+        sides = (before.weights, before.momentum)
+        return max(after, *(abs(value).bit_length() - side.bits for side in sides for value in side.values))
+
     def gradient_sum(self, weights: Vector, batch: Sequence[int]) -> Vector:
         """Return the exact gradient sum of a batch, of the trained parameters; `quotient` checks it."""
         bits = max(weights.bits, self._gradients.least_bits)

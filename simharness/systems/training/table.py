@@ -21,7 +21,9 @@ from simharness.systems.training.config import (
 )
 
 LEASE_TICKS: Final = 3
-_FRACTION: Final = "must be [numerator, denominator]: integers, not negative, the numerator below 2**53, the denominator a power of two up to 2**53"
+_FRACTION: Final = (
+    "must be [numerator, denominator]: integers, not negative; both at most 2**53, the denominator a power of two"
+)
 _FOREVER: Final = 2**63 - 1
 _FEATURES: Final = 4
 _NUMBERS: Final[Mapping[str, tuple[int, int, int]]] = {  # field: default, least, most
@@ -382,7 +384,7 @@ class _Check:
 def _is_fraction(top: int, bottom: int) -> bool:
     """Tell whether top / bottom is exact as a float64. A bool is no integer here."""
     plain = type(top) is int and type(bottom) is int
-    return plain and 0 <= top < 2**53 and 0 < bottom <= 2**53 and not bottom & (bottom - 1)
+    return plain and 0 <= top <= 2**53 and 0 < bottom <= 2**53 and not bottom & (bottom - 1)
 
 
 def config_from(resolved: Mapping[str, Any], *, workers: Iterable[str], hub: str, tick_period_ns: int) -> TrainConfig:
