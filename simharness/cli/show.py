@@ -11,6 +11,7 @@ import msgspec
 
 from simharness.bundle.diff import Divergence
 from simharness.bundle.reader import Bundle
+from simharness.cli.absence import remarks
 from simharness.cli.main import FAILED, INCONCLUSIVE, PASSED
 from simharness.contracts.assertions import Verdict
 from simharness.core import canonical_json
@@ -80,7 +81,7 @@ def print_verdicts(verdicts: Sequence[Verdict], quotes: Mapping[str, str]) -> No
 def quotes(verdicts: Iterable[Verdict], bundle: Bundle) -> dict[str, str]:
     """Return the event lines that the shown evidence names, by reference, as `  host kind field=value ...`.
 
-    A Pass that rests on the absence of a kind which never occurred has a remark, by `absent:<kind>` (ruling C10).
+    A Pass that rests on the absence of a kind which nobody is known to record has a remark, by `absent:<kind>` (ruling C10).
     """
     wanted = sorted(
         {
@@ -96,21 +97,9 @@ def quotes(verdicts: Iterable[Verdict], bundle: Bundle) -> dict[str, str]:
         line = next(islice(lines, number - reached, None))
         reached = number + 1
         found[f"{_EVENT_LINE}{number}"] = "  " + _quoted(canonical_json.parse(line))
-    return found | _remarks(verdicts, bundle)
-
-
-def _remarks(verdicts: Iterable[Verdict], bundle: Bundle) -> dict[str, str]:
     bounded = [verdict for verdict in verdicts if verdict.outcome == "Pass" and _absent(verdict)]
-    missing = dict.fromkeys(str(verdict.parameters["event_kind"]) for verdict in bounded)
-    if missing:
-        for line in bundle.lines():
-            for kind in [
-                kind for kind in missing if f'"kind":{canonical_json.compact(kind).decode()}'.encode() in line
-            ]:
-                del missing[kind]
-            if not missing:
-                break
-    return {f"{_ABSENT}{kind}": f"no {kind} occurred at all: is that how it is spelt?" for kind in missing}
+    named = dict.fromkeys(str(verdict.parameters["event_kind"]) for verdict in bounded)
+    return found | {f"{_ABSENT}{kind}": remark for kind, remark in remarks(tuple(named), bundle).items()}
 
 
 def _absent(verdict: Verdict) -> str:

@@ -188,7 +188,9 @@ class HostKind(Protocol):
     - `validate_group(peers: tuple[PeerDecl, ...]) -> Sequence[GroupComplaint]`: rules across the peers of the group, in scenario
       order, asked once, of the kind of the group's first peer, and only if each peer is sound by itself. A kind without a table is
       a group of its own;
-    - `evidence_tags: tuple[str, ...]`: the type tags whose deliveries to its peers are put on record (`Delivered`).
+    - `evidence_tags: tuple[str, ...]`: the type tags whose deliveries to its peers are put on record (`Delivered`);
+    - `event_kinds: tuple[str, ...]`: every kind of event that its hosts may record, so that a name that is none of them is known to
+      be misspelt (ruling C10).
     """
 
     @property

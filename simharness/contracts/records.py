@@ -1,10 +1,16 @@
 """What the engine hands to the bundle writer and the live evaluator (§3.2)."""
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
 from simharness.contracts.mutations import Mutation, as_table
+
+ENGINE_EVENTS: Final = (
+    *("CacheStateChange", "Delivered", "DialOutcome", "DialStart", "DropOnDelivery", "DropOnSend", "Mutation"),
+    *("RelayDequeue", "RelayDrop", "RelayEnqueue", "SendFailed"),
+)
+"""Every kind of event that no host records: those of the engine, the network and mutations."""
 
 
 class EventRecord(msgspec.Struct, frozen=True, gc=False):

@@ -122,6 +122,7 @@ class EchoKind:
     kind_tag = "echo"
     codec = EchoCodec()
     accepts_worker_exit = False
+    event_kinds = ("EchoFailed", "EchoReceived")
 
     def validate(self, config: Mapping[str, Any], facts: PeerFacts) -> Validated:
         """Check and resolve a `kind_config`."""

@@ -91,6 +91,7 @@ class ParityKind:
     kind_tag = "parity_stub"
     codec = ParityCodec()
     accepts_worker_exit = False
+    event_kinds = ("app_recv", "send_failed_recv", "tick_record", "timer_recv")
 
     def validate(self, config: Mapping[str, Any], facts: PeerFacts) -> Validated:
         """Check and resolve a `kind_config`."""

@@ -148,6 +148,7 @@ class HostKindConformance:
             if isinstance(action, RecordEvent):
                 assert next(iter(action.event)) == "kind"
                 assert canonical_json.unwritable(action.event) is None
+                assert action.event["kind"] in getattr(self.kind, "event_kinds", (action.event["kind"],))
             elif isinstance(action, Send):
                 assert action.to in self.peer_ids[1:]
                 assert action.wire in (None, self.kind.codec.encode(action.message))

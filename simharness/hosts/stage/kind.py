@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simharness.contracts.host import HostContext, PeerFacts, Validated
 from simharness.contracts.mutations import AIMED_KINDS
 from simharness.hosts.stage.config import validate
+from simharness.hosts.swim.kind import EVENT_KINDS
 from simharness.hosts.swim.kind import KIND as SWIM
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ class StageKind:
     kind_tag = "stage"
     accepts_worker_exit = True
     accepts = AIMED_KINDS
+    event_kinds = (
+        *("SubprocessExited", "SubprocessSpawned", "register_name", "stage_lifecycle", "worker_exited", "worker_ready"),
+        *EVENT_KINDS,
+    )
     always_rebuilt = True
     """A stage lives once: whatever `preserve_state` says, a resurrection builds a fresh, cold one (§6A.2, ruling E25)."""
 

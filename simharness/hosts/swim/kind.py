@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 STATES: Final = ("alive", "joining")
 PROFILE_NAMES: Final = tuple(PROFILES)
 DEFECT_NAMES: Final = tuple(Defect.__members__)
+EVENT_KINDS: Final = (
+    *("Error", "GossipReceived", "MessageReceived", "MessageSent", "SwimIncarnationBumped", "SwimProbeAcked"),
+    *("SwimProbeSent", "SwimProbeTimedOut", "SwimTransition"),
+)
 
 
 class SwimKind:
@@ -21,6 +25,7 @@ class SwimKind:
     kind_tag = "swim"
     accepts_worker_exit = False
     accepts = AIMED_KINDS
+    event_kinds = EVENT_KINDS
 
     @property
     def codec(self) -> "Codec":
