@@ -21,6 +21,7 @@ _WORKERS: Final = {False: (1, 2, 4, 8, 16), True: (1, 2, 4)}
 _CROSSED: Final = {False: (2, 4, 8, 16), True: (2, 4)}
 _PACED: Final = {False: (1, 2, 4, 8), True: (1, 2, 4)}
 _MS: Final = 1_000_000
+_HUBS: Final = {"ring": "ring", "ps": "server"}
 _SPEEDUP_OF: Final = 100_000
 _FIRST: Final = (
     "More workers make a step do more in the time that it is assumed to take, and the simulator pays for each of them: it computes "
@@ -153,7 +154,14 @@ def _measured(kinds: KindRegistry, *, quick: bool, told: Callable[[str], object]
                 ("events/s against the echo mesh", pace.events / pace.echo, "x"),
             )
             cells += [
-                Cell(tag="measured", what=f"{strategy}: {what}", workers=workers, parameters=5, value=value, unit=unit)
+                Cell(
+                    tag="measured",
+                    what=f"{_HUBS[strategy]}: {what}",
+                    workers=workers,
+                    parameters=5,
+                    value=value,
+                    unit=unit,
+                )
                 for what, value, unit in figures
             ]
     for model in walls.MODELS:

@@ -9,6 +9,8 @@ from simharness.training.bench import SILENT
 from simharness.training.document import Bench, Cell, Disagreement, Tag
 from simharness.training.marking import table
 
+_NARROW: Final = 5
+"""So many columns fit on a phone."""
 _TAGS: Final[dict[Tag, str]] = {
     "assumed": "a closed form under the assumptions above",
     "simulated": "a run of the same configuration on the virtual clock: still an assumption, with control messages and "
@@ -68,7 +70,7 @@ def _by_workers(cells: Sequence[Cell]) -> str:
         figures = [values.get((what, parameters, unit, each)) for each in workers]
         rows.append([what, *size, unit, *("" if value is None else _number(value) for value in figures)])
     head = ["", *(["parameters"] if several else []), "unit", *(f"N = {each}" for each in workers)]
-    return table(head, rows, numbers=range(1, len(head)))
+    return table(head, rows, numbers=range(1, len(head)), words=(0,) if len(head) > _NARROW else ())
 
 
 def _number(value: float) -> str:

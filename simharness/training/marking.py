@@ -20,24 +20,25 @@ def table(
     *,
     numbers: Sequence[int] = (),
     code: Sequence[int] = (),
+    words: Sequence[int] = (),
     raw: bool = False,
 ) -> str:
     """Return a table that scrolls by itself where it is too wide.
 
-    Columns in `numbers` stand to the right, those in `code` are code; `raw` cells are markup.
+    Columns in `numbers` stand to the right, those in `code` are code, those of `words` stay wide enough to be read; `raw` cells are
+    markup.
     """
-    top = "".join(f"<th{_right(at, numbers)}>{escape(name)}</th>" for at, name in enumerate(head))
+    classes = {**dict.fromkeys(numbers, ' class="n"'), **dict.fromkeys(words, ' class="w"')}
+    top = "".join(f"<th{classes.get(at, '')}>{escape(name)}</th>" for at, name in enumerate(head))
     body = "".join(
-        "<tr>" + "".join(_cell(at, text, numbers, code, raw=raw) for at, text in enumerate(row)) + "</tr>"
+        "<tr>"
+        + "".join(_cell(text, classes.get(at, ""), code=at in code, raw=raw) for at, text in enumerate(row))
+        + "</tr>"
         for row in rows
     )
     return f'<div class="wide" tabindex="0"><table class="plain"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _right(at: int, numbers: Sequence[int]) -> str:
-    return ' class="n"' if at in numbers else ""
-
-
-def _cell(at: int, text: str, numbers: Sequence[int], code: Sequence[int], *, raw: bool) -> str:
+def _cell(text: str, of: str, *, code: bool, raw: bool) -> str:
     inner = text if raw else escape(text)
-    return f"<td{_right(at, numbers)}>{f'<code>{inner}</code>' if at in code and inner else inner}</td>"
+    return f"<td{of}>{f'<code>{inner}</code>' if code and inner else inner}</td>"

@@ -27,7 +27,12 @@ article { border-top: 1px solid #e4e7eb; padding-top: .8rem; margin-top: 1rem; }
 .broke, .broke a { color: #8c1c1c; font-weight: 600; margin: .2rem 0; }
 .wrong { border-left: 4px solid #c53030; padding-left: .8rem; }
 table.plain { min-width: 0; width: auto; } table.plain td, table.plain th { padding-right: 1.1rem; }
-td.n, th.n { text-align: right; } th { white-space: nowrap; } article h3 { margin-top: .3rem; }
+td.n, th.n { text-align: right; } th { white-space: nowrap; } td.w { min-width: 11rem; } td code { white-space: nowrap; }
+.wide { background: linear-gradient(90deg, #fff 1rem, #fff0) 0 0 / 2rem 100% no-repeat local,
+ linear-gradient(270deg, #fff 1rem, #fff0) 100% 0 / 2rem 100% no-repeat local,
+ linear-gradient(90deg, #1f293326, #fff0) 0 0 / .7rem 100% no-repeat,
+ linear-gradient(270deg, #1f293326, #fff0) 100% 0 / .7rem 100% no-repeat; }
+article h3 { margin-top: .3rem; }
 .tag { display: inline-block; border: 1px solid #9aa5b1; border-radius: 4px; padding: 0 .4rem; font-size: .75rem; color: #3e4c59; }
 .key span { margin-right: .3rem; } .key span + span { margin-right: 1rem; } .key { line-height: 1.8; }
 ul { padding-left: 1.2rem; } ol { padding-left: 1.6rem; } li { margin: .25rem 0; } .charts > div { min-width: 0; }
@@ -152,7 +157,7 @@ def _invariants(report: Report) -> str:
     if steps:
         seen += f"; the worst deviation is {max(step.ratio for step in steps):.3g} of the tolerance"
     head = ("", "invariant", "kind of assertion", "Pass", "Fail", "Inconclusive")
-    return f"<p>{escape(seen)}.</p>{table(head, rows, numbers=(3, 4, 5), code=(2,))}"
+    return f"<p>{escape(seen)}.</p>{table(head, rows, numbers=(3, 4, 5), code=(2,), words=(1,))}"
 
 
 def _not_violations(report: Report) -> str:
@@ -174,10 +179,9 @@ def _scenarios(report: Report) -> str:
         for words, symbol, colour, _ in charts.MARKS.values()
     )
     intro = (
-        "<p>Each schedule runs under both strategies. Above the loss over all samples, below the effective batch: a death "
-        "shows in "
-        "both. The sawtooth is real: an epoch ends on a short batch, and it is this unevenness that gives the first invariant "
-        "something to see. Faults are shaded; below the batches stand:</p>"
+        "<p>Each schedule runs under both strategies. Above the loss over all samples, below the effective batch in samples: "
+        "a death shows in both. The sawtooth is real: an epoch ends on a short batch, and it is this unevenness that gives the "
+        "first invariant something to see. Faults are shaded; below the batches stand:</p>"
         f'<p class="key quiet">{key}</p>'
     )
     return intro + _overview(report) + "".join(_pair(pair) for pair in report.pairs)
@@ -190,7 +194,9 @@ def _overview(report: Report) -> str:
             marks = " ".join(_mark(run, kind) for kind in INVARIANTS)
             rolled = run.counters.get("TrainRollback", 0)
             link = f'<a href="#{anchor(pair.name)}">{escape(pair.name)}</a>'
-            rows.append((link, escape(run.strategy), marks, str(len(run.steps)), str(run.discriminating), str(rolled)))
+            rows.append(
+                (link, STRATEGY_NAMES[run.strategy], marks, str(len(run.steps)), str(run.discriminating), str(rolled))
+            )
     head = ("schedule", "strategy", "invariants 1 to 6", "steps", "discriminating", "rollbacks")
     return table(head, rows, numbers=(3, 4, 5), raw=True)
 
@@ -268,7 +274,8 @@ def _sweep(rows: Sequence[SweepRow]) -> str:
         f"a schedule of "
         f"faults; every seed replays to the same bytes. {len(rows)} runs, {sum(row.steps for row in rows)} steps, "
         f"{sum(row.failing for row in rows)} failing, {sum(row.rollbacks for row in rows)} rollbacks; "
-        f"{discriminating} of {len(some)} runs with two workers or more discriminate."
+        f"{discriminating} of {len(some)} runs with two workers or more discriminate; the worst deviation is "
+        f"{max(row.ratio for row in rows):.3g} of the tolerance."
     )
     figures = "".join(
         f"<div><h3>{escape(name)}</h3>"
@@ -277,7 +284,14 @@ def _sweep(rows: Sequence[SweepRow]) -> str:
     )
     lines = [
         (
-            *(str(row.seed), str(row.workers), row.strategy, row.policy, row.outcome, " ".join(row.failed)),
+            *(
+                str(row.seed),
+                str(row.workers),
+                STRATEGY_NAMES[row.strategy],
+                row.policy,
+                row.outcome,
+                " ".join(row.failed),
+            ),
             *(str(row.steps), str(row.discriminating), str(row.rollbacks), f"{row.ratio:.3g}", row.replay),
         )
         for row in rows
@@ -292,12 +306,13 @@ def _sweep(rows: Sequence[SweepRow]) -> str:
         "steps",
         "discriminating",
         "rollbacks",
-        "worst",
+        "of the tolerance, at worst",
         "replay",
     )
     return (
         f'<p>{escape(words)}</p><div class="charts">{figures}</div>{_met(rows)}'
-        f"<details><summary>Every run, with the line that replays it</summary>{table(head, lines, code=(10,))}</details>"
+        "<details><summary>Every run, with the line that replays it</summary>"
+        f"{table(head, lines, numbers=(0, 1, 6, 7, 8, 9), code=(10,))}</details>"
     )
 
 

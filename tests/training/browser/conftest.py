@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from simharness.training.document import Report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+PATIENCE_MS = 300_000
+"""A busy machine may take its time over a page of five megabytes."""
 QUIET = (
     *("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"),
     *(
@@ -53,6 +55,7 @@ class Visit:
 
     def __init__(self, page: Any) -> None:
         self.page = page
+        page.set_default_timeout(PATIENCE_MS)
         self.requests: list[str] = []
         self.complaints: list[str] = []
         page.on("request", lambda request: self.requests.append(request.url))
