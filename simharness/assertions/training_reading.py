@@ -11,6 +11,7 @@ from simharness.assertions.fold import Mark, Payload, integer
 
 DIGEST_BYTES: Final = 16
 _U32: Final = 2**32 - 1
+_CONTRIBUTION: Final = [str, int, int, int]
 
 Place = tuple[int, int]
 """Generation and step."""
@@ -102,11 +103,9 @@ def contributions(event: Payload) -> tuple[Contribution, ...]:
 
 
 def _contribution(item: Any) -> Contribution:
-    match item:
-        case [str(worker), int(incarnation), int(seq), int(count)]:
-            return Contribution(worker, incarnation, seq, count)
-        case _:
-            return Contribution("", -1, -1, -1)
+    if type(item) is list and [type(part) for part in item] == _CONTRIBUTION:
+        return Contribution(*item)
+    return Contribution("", -1, -1, -1)
 
 
 def members(event: Payload) -> dict[str, int]:
