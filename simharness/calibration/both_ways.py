@@ -117,17 +117,17 @@ def run_both_ways(
     """
     kept: list[Path] = []
     late, left_out = list[int](), 0
-    period_ns = min(planned.scenario.tick_period_ns(peer) for peer in planned.scenario.peers)
     for seed, live_place, _ in places(planned, out):
-        late_ns = period_ns
-        while late_ns >= period_ns and left_out < _MOST_LEFT_OUT * len(planned.seeds):
-            late_ns = run_live(load(planned.file, kinds, seed=seed), live_place).late_ns
-            left_out += late_ns >= period_ns
-            word = "left out" if late_ns >= period_ns else "taken"
-            say(f"{planned.name}  seed {seed}  latest tick {late_ns // NS_PER_MS} ms late  {word}")
-        if late_ns < period_ns:
-            kept.append(live_place)
-            late.append(late_ns)
+        taken = False
+        while not taken and left_out < _MOST_LEFT_OUT * len(planned.seeds):
+            done = run_live(load(planned.file, kinds, seed=seed), live_place)
+            taken = done.believable
+            left_out += not taken
+            word = "taken" if taken else "left out"
+            say(f"{planned.name}  seed {seed}  latest tick {done.late_ns // NS_PER_MS} ms late  {word}")
+            if taken:
+                kept.append(live_place)
+                late.append(done.late_ns)
     whole = kept if len(kept) == len(planned.seeds) else []
     hop_ns = wake_ns(zip(planned.seeds, whole, strict=False), planned.scenario)
     simulated = [

@@ -9,19 +9,22 @@ from typing import Any, Final
 
 from simharness.bundle.reader import Bundle
 from simharness.cli import show
-from simharness.cli.main import ABORTED, abort_report
+from simharness.cli.main import ABORTED, INCONCLUSIVE, PASSED, abort_report
 from simharness.cli.names import default_name
 from simharness.cli.streams import complain
 from simharness.cli.swim_options import SwimOptions
 from simharness.core.errors import EngineAbort
 from simharness.core.units import NS_PER_MS, NS_PER_S
 from simharness.hosts.kinds import Kinds
-from simharness.live.run import LiveResult, run_live
+from simharness.live.run import LiveResult, refuse, run_live
 from simharness.run import defects_of
 from simharness.scenario.loader import load
 from simharness.scenario.words import printable
 
 _RUNS: Final = Path(".simharness", "live")
+_UNBELIEVED: Final = (
+    "Inconclusive a tick came a whole period late: this machine was too busy, the run is not to be believed"
+)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,10 +37,12 @@ def run(args: argparse.Namespace) -> int:
     defects = defects_of(scenario)
     report: dict[str, Any] = {"file": file, "seed": scenario.seed, "defects": defects}
     place = _place(args)
+    refuse(loaded, place, args.address, file=file)
     if not args.json:
         show.print_defects(defects)
-        processes = len(scenario.peers) + len(scenario.relays)
-        print(f"scenario     {file}  {show.seconds(scenario.duration_ns)} real  {processes} processes", flush=True)
+        processes = show.count(len(scenario.peers) + len(scenario.relays), "process", "processes")
+        head = f"{file}  seed {scenario.seed}  {show.seconds(scenario.duration_ns)} real  {processes}"
+        print(f"scenario     {head}", flush=True)
     try:
         with _bar(scenario.duration_ns) as watch:
             result = run_live(loaded, place, address=args.address, keep_partial=args.keep_partial, watch=watch)
@@ -54,8 +59,20 @@ def run(args: argparse.Namespace) -> int:
     else:
         show.print_verdicts(result.verdicts, show.quotes(result.verdicts, Bundle(result.bundle)))
         print(f"bundle       {printable(str(result.bundle))}")
-        print(f"latest tick  {result.late_ns // NS_PER_MS} ms late")
-    return show.exit_code(result.verdicts)
+        print(f"latest tick  {_ms(result.late_ns)} late, of a period of {_ms(result.tick_period_ns)}")
+        if not result.believable:
+            print(_UNBELIEVED)
+    return _exit_code(result)
+
+
+def _exit_code(result: LiveResult) -> int:
+    """Return the code of the verdicts; a run that is not to be believed passes nothing."""
+    code = show.exit_code(result.verdicts)
+    return INCONCLUSIVE if code == PASSED and not result.believable else code
+
+
+def _ms(time_ns: int) -> str:
+    return f"{time_ns // NS_PER_MS} ms"
 
 
 def _place(args: argparse.Namespace) -> Path:
@@ -71,6 +88,8 @@ def _result(result: LiveResult) -> dict[str, Any]:
         "digest": result.digest,
         "termination": show.plain(result.termination),
         "late_ns": result.late_ns,
+        "tick_period_ns": result.tick_period_ns,
+        "believable": result.believable,
         "verdicts": show.plain(result.verdicts),
     }
 

@@ -33,6 +33,11 @@ def seconds(at_ns: int) -> str:
     return f"{whole}{fraction} s"
 
 
+def count(number: int, one: str, many: str) -> str:
+    """Return a number of things in words that agree."""
+    return f"{number} {one if number == 1 else many}"
+
+
 def coloured(outcome: str) -> str:
     """Return an outcome, in colour on a terminal that wants it (https://no-color.org)."""
     padded = f"{outcome:<12}"

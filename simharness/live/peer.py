@@ -18,7 +18,7 @@ from simharness.contracts.host import (
     TimerFired,
     Wire,
 )
-from simharness.contracts.mutations import Mutation, PeerSlow
+from simharness.contracts.mutations import Mutation, PeerPause, PeerSlow
 from simharness.contracts.network import Arrive, DropReason
 from simharness.contracts.scenario import PeerDecl
 from simharness.core.errors import EngineAbort
@@ -36,6 +36,12 @@ def declared(setup: Setup) -> PeerDecl:
     """Return the declaration of the peer that a process is to be."""
     (decl,) = [peer for peer in setup.scenario.peers if peer.id == setup.subject]
     return decl
+
+
+def lateness_ns(due_ns: int, now_ns: int, pauses: Sequence[tuple[int, int]]) -> int:
+    """Return how much later than it could a tick came: what was due in a pause, or is frozen by one, can come at its end."""
+    ends = [end_ns for start_ns, end_ns in pauses if start_ns <= now_ns and due_ns < end_ns]
+    return max(0, now_ns - max([due_ns, *ends]))
 
 
 class PeerProcess(Vertex):
@@ -61,6 +67,8 @@ class PeerProcess(Vertex):
             )
         )
         self._halted = self._deaf = False
+        pauses = [item for item in self._timeline if isinstance(item, PeerPause) and item.peer == self.id]
+        self._pauses = [(item.at_ns, item.at_ns + item.duration_ns) for item in pauses]
         self._slowings = [item for item in self._timeline if isinstance(item, PeerSlow) and item.peer == self.id]
         self._told_x100 = _FULL_PACE
         self._tap = setup.tap
@@ -83,7 +91,7 @@ class PeerProcess(Vertex):
         now_ns = self.moment(due_ns)
         if self.ended(now_ns) or self._halted:
             return
-        self.late_ns = max(self.late_ns, now_ns - due_ns)
+        self.late_ns = max(self.late_ns, lateness_ns(due_ns, now_ns, self._pauses))
         self._see(now_ns, "tick")
         self.perform(self._host.tick(now_ns), now_ns, in_recv=False)
         next_ns = due_ns + ((now_ns - due_ns) // self._period_ns + 1) * self._period_ns

@@ -39,7 +39,14 @@ class LiveResult(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     """SHA-256 over events, snapshots and verdicts."""
     late_ns: int
-    """How late the latest tick of any peer was. Much of a tick period means: the machine was too busy to be believed."""
+    """How late the latest tick of any peer was, declared pauses left out."""
+    tick_period_ns: int
+    """The shortest tick period of any peer."""
+
+    @property
+    def believable(self) -> bool:
+        """Whether no tick came a whole period late: else this machine was too busy for the run that the scenario describes."""
+        return self.late_ns < self.tick_period_ns
 
 
 def run_live(
@@ -69,11 +76,9 @@ def run_live(
         EngineAbort: If a process fails.
         KeyboardInterrupt: If the run is interrupted, or told to end by SIGTERM or SIGHUP.
     """
-    check(loaded.scenario, loaded.scenario_path)
-    check_address(address)
-    with structured_io(out):
-        check_replaceable(out)
-    coordinator = Coordinator(loaded.scenario, address, tap, watch)
+    refuse(loaded, out, address)
+    scenario = loaded.scenario
+    coordinator = Coordinator(scenario, address, tap, watch)
     with _ended_by(_signals()) as signals:
         try:
             termination = _play(coordinator, signals)
@@ -90,7 +95,21 @@ def run_live(
         termination=termination,
         digest=bundle_digest(out),
         late_ns=coordinator.late_ns,
+        tick_period_ns=min(scenario.tick_period_ns(peer) for peer in scenario.peers),
     )
+
+
+def refuse(loaded: Loaded, out: Path, address: str = LOOPBACK, *, file: str | None = None) -> None:
+    """Refuse what can be seen before anything starts; `file` is how the scenario was named.
+
+    Raises:
+        ScenarioError: If the scenario holds what a live run cannot do.
+        InputError: If `address` is not loopback, or `out` holds something that is no bundle.
+    """
+    check(loaded.scenario, loaded.scenario_path if file is None else file)
+    check_address(address)
+    with structured_io(out):
+        check_replaceable(out)
 
 
 def _play(coordinator: Coordinator, signals: Sequence[signal.Signals]) -> Termination:
