@@ -12,6 +12,7 @@ from traceback import extract_tb
 from typing import Any, Final, NoReturn
 
 from simharness.cli import sweep_options
+from simharness.cli.endings import ended_by_signals
 from simharness.cli.streams import complain, guarded
 from simharness.cli.training_options import add_training
 from simharness.core.errors import EngineAbort, InputError, RefusedError
@@ -236,7 +237,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     as_json = "--json" in words
     try:
-        with guarded():
+        with ended_by_signals(), guarded():
             code = _answered(words, as_json=as_json)
             sys.stdout.flush()
             return code

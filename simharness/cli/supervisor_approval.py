@@ -5,7 +5,7 @@ import sys
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -78,9 +78,12 @@ def approve(args: argparse.Namespace, knobs: Sequence[SupervisorKnob] = SUPERVIS
     task = msgspec.structs.replace(task_of(args), twice=True)
     sources, jobs, explained = source_digest(), jobs_of(args), _explanations()
     _check_record(task, sources)
-    batch = ran(args, task)
-    clean = not any(tally.breaches for tally in batch.tallies)
-    hunts = _hunts(args, task, knobs, sources) if clean else ()
+    exempt = [one.defect for one in known_exemptions() if one.system == "supervisor"]
+    with HuntFile.opened(args.out, sources, exempt) as file:
+        done = file.taken_up()
+        batch = ran(args, task)
+        clean = not any(tally.breaches for tally in batch.tallies)
+        hunts = _hunts(args, task, knobs, _Before(file, done, exempt)) if clean else ()
     sample = min(SAMPLE, task.last - task.first) if clean else 0
     found = approval(
         task,
@@ -132,21 +135,29 @@ def _recorded() -> Approval | None:
         raise InputError(file=str(RECORD), field="(root)", rule=f"it is no record of an approval: {error}") from None
 
 
-def _hunts(args: argparse.Namespace, task: Task, knobs: Sequence[SupervisorKnob], sources: str) -> tuple[Hunted, ...]:
+class _Before(NamedTuple):
+    """What a stopped approval had hunted, the file that takes what is hunted now, and which defects are exempt."""
+
+    file: HuntFile
+    done: dict[tuple[str, bool], Hunted]
+    exempt: Sequence[str]
+
+
+def _hunts(
+    args: argparse.Namespace, task: Task, knobs: Sequence[SupervisorKnob], before: _Before
+) -> tuple[Hunted, ...]:
     """Hunt every defect that so many seeds can decide about, but for those whose hunt was finished before a stop."""
-    exempt = [one.defect for one in known_exemptions() if one.system == "supervisor"]
-    file = HuntFile(args.out, sources, exempt)
-    done, found = file.taken_up(), []
+    found = []
     plan = hunts_of(task.last - task.first, knobs)
     with progress(args, len(plan), "hunts") as advance:
         for knob, alone in plan:
-            one = done.get((knob.defect, alone))
+            one = before.done.get((knob.defect, alone))
             if one is None:
                 seeds = seeds_of(knob, alone=alone)
                 blocks = tallies(seeds, seeds.blocks(), jobs_of(args), knob.caught_by)
                 kill = hunt(knob, blocks, alone=alone)
-                one = hunted(kill, exempt, Tally() if alone else _rate(knob, task, jobs_of(args)))
-                file.append(one)
+                one = hunted(kill, before.exempt, Tally() if alone else _rate(knob, task, jobs_of(args)))
+                before.file.append(one)
             found.append(one)
             advance()
     return tuple(found)

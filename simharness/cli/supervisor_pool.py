@@ -1,20 +1,33 @@
 """Runs the blocks of a batch on several processes and gives their tallies in the order of blocks."""
 
 import gc
-import signal
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from itertools import islice
-from multiprocessing import get_context
-from typing import Final
+from typing import Final, NamedTuple
 
+from simharness.cli.workers import ordered
 from simharness.supervisor.batch import Block, Breach, Tally, Task, run_block
 
-_AHEAD: Final = 3
-"""Blocks a process that are handed out before the oldest is back."""
+_PIECE: Final = 25
+"""Seeds that a process takes at a time: several work at one block, so the first is done early."""
 
 Stop = Callable[[Breach], bool]
+
+
+class _Piece(NamedTuple):
+    """A stretch of a block; `last` ends it."""
+
+    task: Task
+    block: Block
+    caught_by: tuple[str, ...] | None
+    last: bool
+
+
+class _Done(NamedTuple):
+    """What a piece came to, and whether the rest of its block is not to be run."""
+
+    tally: Tally
+    last: bool
+    stopped: bool
 
 
 def tallies(
@@ -28,36 +41,32 @@ def tallies(
         jobs: How many processes.
         caught_by: Stop a block at the first violation of one of these invariants, of any if there are none; None: never.
     """
-    todo = iter(blocks)
-    if jobs == 1:
-        for block in todo:
-            yield _block(task, block, caught_by)
-        return
-    context = get_context("spawn")  # a fork would copy the threads of the progress bar
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_start) as pool:
-        waiting: deque[Future[Tally]] = deque()
-        try:
-            for block in islice(todo, jobs * _AHEAD):
-                waiting.append(pool.submit(_block, task, block, caught_by))
-            while waiting:
-                done = waiting.popleft().result()
-                waiting.extend(pool.submit(_block, task, block, caught_by) for block in islice(todo, 1))
-                yield done
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    pieces = (piece for block in blocks for piece in _pieces(task, block, caught_by))
+    whole, stopped = Tally(), False
+    for done in map(_run, pieces) if jobs == 1 else ordered(_run, pieces, jobs, start=gc.disable):
+        if not stopped:
+            whole = whole.plus(done.tally)
+        stopped = stopped or done.stopped
+        if done.last:
+            yield whole
+            whole, stopped = Tally(), False
 
 
-def _start() -> None:
-    """Leave Ctrl-C to the parent. Garbage is collected once a block: a tenth faster, and a block leaves a few MB."""
-    gc.disable()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _pieces(task: Task, block: Block, caught_by: tuple[str, ...] | None) -> Iterator[_Piece]:
+    """Cut a block into stretches of so many seeds of this shard."""
+    size = _PIECE * task.shards
+    for first in range(block.first, block.last, size):
+        last = min(first + size, block.last)
+        yield _Piece(task, Block(shape=block.shape, first=first, last=last), caught_by, last == block.last)
 
 
-def _block(task: Task, block: Block, caught_by: tuple[str, ...] | None) -> Tally:
-    stop: Stop | None = None
-    if caught_by is not None:
-        stop = lambda breach: not caught_by or breach.invariant in caught_by  # noqa: E731  # a process cannot be sent one
-    tally = run_block(task, block, stop_at=stop)
-    if not gc.isenabled():
+def _run(piece: _Piece) -> _Done:
+    caught_by = piece.caught_by
+
+    def stop(breach: Breach) -> bool:
+        return not caught_by or breach.invariant in caught_by
+
+    tally = run_block(piece.task, piece.block, stop_at=None if caught_by is None else stop)
+    if not gc.isenabled():  # in a process of its own: once a piece is a tenth faster, and a piece leaves little
         gc.collect()
-    return tally
+    return _Done(tally, piece.last, caught_by is not None and any(map(stop, tally.breaches)))

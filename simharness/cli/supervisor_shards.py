@@ -9,55 +9,55 @@ import msgspec
 
 from simharness.bundle.places import structured_io
 from simharness.cli.supervisor_sources import source_digest
-from simharness.core import canonical_json
+from simharness.cli.sweep_rows import RowFile, opened
 from simharness.core.errors import InputError
 from simharness.supervisor.batch import Block, Tally, Task, from_plain, plain, total
 
 
 class BatchFile:
-    """Tallies on disk, if a path was given. What follows the last line end was cut off by a kill and is taken away."""
+    """Tallies on disk, if there is a file."""
 
-    def __init__(self, path: Path | None, task: Task) -> None:
-        self._path, self._task = path, task
+    def __init__(self, file: RowFile | None) -> None:
+        self._file = file
         self.done = 0
         """Blocks that the file holds."""
 
     @classmethod
     @contextmanager
     def opened(cls, name: str | None, task: Task) -> "Iterator[BatchFile]":
-        """Open the file of a task; its header is written if there is none.
+        """Open the file of a task.
 
         Raises:
-            InputError: If it is another task's, or other sources made it.
+            InputError: If it cannot be written, or somebody is writing it.
         """
-        yield cls(None if name is None else Path(name), task)
+        if name is None:
+            yield cls(None)
+            return
+        with RowFile(Path(name), of="batch", begins="task", header=_header(task)) as file:
+            yield cls(file)
 
     def taken_up(self, blocks: Sequence[Block]) -> list[Tally]:
-        """Return the tallies that the file holds already."""
-        if self._path is None:
+        """Return the tallies that the file holds already.
+
+        Raises:
+            InputError: If it is another task's, other sources made it, or a line is not as it was written.
+        """
+        if self._file is None:
             return []
-        header = canonical_json.parse(canonical_json.compact(_header(self._task)))
-        with structured_io(self._path):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            data = self._path.read_bytes() if self._path.exists() else b""
-            data = data[: data.rfind(b"\n") + 1]
-            self._path.write_bytes(data or canonical_json.compact(header) + b"\n")
-        if not data:
-            return []
-        found = _read(self._path)
-        if found[0] != header:
-            raise InputError(
-                file=str(self._path), field="--out", rule="it is the file of another batch, or of other sources"
-            )
-        tallies = found[1][: len(blocks)]
+        found = []
+        for place, row in enumerate(self._file.read(), 1):
+            try:
+                found.append(from_plain(row))
+            except msgspec.ValidationError:
+                raise self._file.foreign(place, "it is no tally of a block") from None
+        tallies = found[: len(blocks)]
         self.done = len(tallies)
         return tallies
 
     def append(self, tally: Tally) -> None:
         """Add the tally of the next block."""
-        if self._path is not None:
-            with structured_io(self._path), self._path.open("ab") as file:
-                file.write(canonical_json.compact(plain(tally)) + b"\n")
+        if self._file is not None:
+            self._file.append(plain(tally))
 
 
 def _header(task: Task) -> dict[str, Any]:
@@ -68,14 +68,21 @@ def _read(path: Path) -> tuple[dict[str, Any], list[Tally]]:
     """Read a whole file.
 
     Raises:
-        InputError: If it is no file of a batch.
+        InputError: If it is no file of a batch, or a line is not as it was written.
     """
     with structured_io(path):
         lines = path.read_bytes().split(b"\n")[:-1]
+    rows, last = [], b""
+    for place, line in enumerate(lines):
+        try:
+            row, last = opened(line, last)
+        except ValueError as error:
+            raise InputError(file=str(path), field=f"line {place + 1}", rule=str(error)) from None
+        rows.append(row)
     try:
-        header, *rows = map(canonical_json.parse, lines)
-        return header, [from_plain(row) for row in rows]
-    except (ValueError, msgspec.ValidationError, TypeError, AttributeError):
+        header, *tallies = rows
+        return {**header, "task": msgspec.convert(header["task"], Task)}, [from_plain(row) for row in tallies]
+    except (ValueError, KeyError, msgspec.ValidationError):
         raise InputError(file=str(path), field="(root)", rule="it is no file of a batch") from None
 
 
@@ -91,11 +98,11 @@ def merged(paths: Sequence[Path]) -> tuple[Task, Tally]:
     parts: list[Tally] = []
     for path in paths:
         header, rows = _read(path)
-        own = msgspec.convert(header["task"], Task)
+        own: Task = header["task"]
         whole = msgspec.structs.replace(own, index=0)
         if task is None:
-            task, sources = whole, header["sources"]
-        if (whole, header["sources"]) != (task, sources):
+            task, sources = whole, header.get("sources")
+        if (whole, header.get("sources")) != (task, sources):
             raise InputError(file=str(path), field="--merge", rule="it belongs to another batch, or to other sources")
         if own.index in seen:
             raise InputError(file=str(path), field="--merge", rule=f"shard {own.index} is there twice")

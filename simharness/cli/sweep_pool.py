@@ -1,17 +1,13 @@
 """Runs the seeds of a sweep on several processes and gives their rows in the order of seeds."""
 
-import signal
 from argparse import Namespace
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from functools import lru_cache, partial
-from itertools import islice
-from multiprocessing import get_context
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from simharness.cli.swim_options import SwimOptions
+from simharness.cli.workers import ordered
 from simharness.core.errors import InputError
 from simharness.hosts.kinds import Kinds
 from simharness.scenario.loader import load
@@ -20,14 +16,8 @@ from simharness.stateful.registry import SPACES, space_named
 from simharness.stateful.session import KINDS, Options
 from simharness.stateful.sweep import FileSource, Row, Source, row_of
 
-Item = TypeVar("Item")
-Found = TypeVar("Found")
-
 _CHUNK: Final = 4
 """Seeds that a process takes at a time."""
-
-_AHEAD: Final = 4
-"""Items a process that are handed out before the oldest is back."""
 
 
 class Task(NamedTuple):
@@ -87,37 +77,8 @@ def rows(task: Task, first: int, last: int, jobs: int) -> Iterator[Row]:
             yield row_of(task.source(), seed, KINDS)
         return
     chunks = ((task, start, min(start + _CHUNK, last)) for start in range(first, last, _CHUNK))
-    for found in ordered(_chunk, chunks, jobs, start=partial(_start, task)):
+    for found in ordered(_chunk, chunks, jobs, start=task.source):
         yield from found
-
-
-def ordered(
-    function: Callable[[Item], Found], items: Iterator[Item], jobs: int, *, start: Callable[[], None]
-) -> Iterator[Found]:
-    """Yield what a function makes of each item, in their order, on `jobs` processes, each of which calls `start` first."""
-    context = get_context("spawn")  # a fork would copy the threads of the progress bar
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=start) as pool:
-        waiting: deque[Future[Found]] = deque()
-        try:
-            for item in islice(items, jobs * _AHEAD):
-                waiting.append(pool.submit(function, item))
-            while waiting:
-                done = waiting.popleft().result()
-                waiting.extend(pool.submit(function, item) for item in islice(items, 1))
-                yield done
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _start(task: Task) -> None:
-    """Leave Ctrl-C to the parent; read the target."""
-    leave_interrupts()
-    task.source()
-
-
-def leave_interrupts() -> None:
-    """Leave Ctrl-C to the parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _chunk(chunk: tuple[Task, int, int]) -> list[Row]:

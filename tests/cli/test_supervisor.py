@@ -82,6 +82,13 @@ def test_shards_add_up_and_a_stopped_batch_goes_on(simharness: Terminal, tmp_pat
     path.write_bytes(data[:-20])
     assert simharness(*argv, "--shard", "0/2", "--out", files[0]).code == 0
     assert path.read_bytes() == data
+    path.write_bytes(data.replace(b'"steps":', b'"steps":1'))
+    for words in ((*argv, "--shard", "0/2", "--out", files[0]), ("supervisor", "batch", "--merge", *files)):
+        said = simharness(*words)
+        assert (said.code, "line 2" in said.err, "its checksum does not fit" in said.err) == (2, True, True)
+    path.write_bytes(b"words")
+    assert (simharness(*argv, "--out", files[0]).code, path.read_bytes()) == (2, b"words")
+    path.write_bytes(data)
     assert simharness(*argv, "--out", files[0]).code == 2
     assert simharness("supervisor", "batch", "--merge", files[0]).code == 2
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -212,6 +213,42 @@ def test_a_foreign_row_file_is_refused(
     assert sweep(*second, "--jobs", "1", "--out", str(file)) == 2
     assert "is not this sweep's" in capsys.readouterr().err
     assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "why"),
+    [
+        (
+            lambda lines: [lines[0], lines[1].replace(b'"outcome":"', b'"outcome":"X'), lines[2]],
+            2,
+            "its checksum does not fit",
+        ),
+        (lambda lines: [lines[0], lines[2]], 2, "its checksum does not fit"),
+        (lambda lines: [lines[0], lines[1], lines[2][:-28] + b"}"], 3, "it has no checksum"),
+        (lambda lines: [b"words of somebody else"], 1, "it is no row of a sweep"),
+    ],
+)
+def test_a_row_that_was_changed_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Any, line: int, why: str
+) -> None:
+    """Edited, taken out from between others, without its checksum: the error names the line; the file stays as it is."""
+    file = tmp_path / "rows"
+    words = (SPACE, "--seeds", "0..3", "--jobs", "1", "--out", str(file))
+    sweep(*words)
+    file.write_bytes(b"\n".join([*change(file.read_bytes().splitlines()), b'{"space":"t']))
+    before = file.read_bytes()
+    capsys.readouterr()
+    assert sweep(*words) == 2
+    assert f"line {line} is not this sweep's: {why}" in capsys.readouterr().err
+    assert file.read_bytes() == before
+
+
+def test_a_file_without_a_whole_line_is_kept(tmp_path: Path) -> None:
+    """What does not begin as a row does is somebody else's, and is not cut away as a torn line."""
+    file = tmp_path / "notes"
+    file.write_bytes(b"words")
+    assert sweep(SPACE, "--seeds", "0..3", "--jobs", "1", "--out", str(file)) == 2
+    assert file.read_bytes() == b"words"
 
 
 def test_a_failing_seed_is_named_written_and_shrunk(
