@@ -21,6 +21,8 @@ from simharness.systems.training.config import (
 )
 
 LEASE_TICKS: Final = 3
+_OF_STATS: Final = "STATS_MEAN_OF_MEANS"
+"""The defect that needs statistics to be kept."""
 _FRACTION: Final = (
     "must be [numerator, denominator]: integers, not negative; both at most 2**53, the denominator a power of two"
 )
@@ -376,7 +378,7 @@ class _Check:
             elif strategy is not None and STRATEGY_OF.get(name, strategy) != strategy:
                 rule = f'{name} is a defect of strategy = "{STRATEGY_OF[name]}"; a {strategy} job has no code for it'
                 self._wrong(f"defects[{at}]", rule)
-            elif name == TrainingDefect.STATS_MEAN_OF_MEANS and self.found.get("track_stats") is False:
+            elif name == _OF_STATS and self.found.get("track_stats") is False:
                 self._wrong(f"defects[{at}]", f"{name} needs track_stats = true; without it there are no statistics")
         self.found["defects"] = [defect.value for defect in TrainingDefect if defect.value in named]
 
