@@ -5,6 +5,7 @@ that it does not use.
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -28,7 +29,32 @@ INTERRUPTED: Final = 130
 
 _MOST_OF_FEW: Final = 10_000
 
-_CODES: Final = "exit codes: 0 all Pass, 1 a Fail, 2 bad input, 3 nothing worse than Inconclusive, 4 engine abort"
+_JUDGED: Final = "0 all Pass, 1 a Fail, 2 bad input, 3 nothing worse than Inconclusive"
+_WRITTEN: Final = "0 written, 2 bad input"
+_CODES: Final = {
+    "run": f"{_JUDGED}, 4 engine abort",
+    "live": f"{_JUDGED}, or too late a tick for the run to be believed, 4 a process failed",
+    "check": "0 sound, 2 bad input",
+    "eval": _JUDGED,
+    "replay": "0 the same digest, 1 another, 2 bad input, 4 engine abort",
+    "diff": "0 equal, 1 a difference, 2 bad input",
+    "shrink": "0 a minimum was reached, 2 bad input, or nothing fails, 3 the runs were used up before",
+    "sweep": "0 clean, 1 a violation, or lost determinism, 2 bad input, 3 something Inconclusive, or never met, 4 a run aborted",
+    "knobs": "0 all found, or exempt, 1 a defect survived, or was found otherwise than it should be, 2 bad input",
+    "calibrate": "0 every pair passes, 1 one fails, 2 bad input, 3 one has too few figures to judge, 4 engine abort",
+    "supervisor": (
+        "0 clean, equal, or approved, 1 a violation, a difference, or failed, 2 bad input, 3 a counter of --coverage stayed zero, "
+        "partial, or stale"
+    ),
+    "training": f"{_JUDGED}, 4 engine abort; findings: 1 the effect is there; crosscheck: 1 not within tolerance",
+    "export": _WRITTEN,
+    "render": _WRITTEN,
+    "watch": "2 bad input, 130 when it is interrupted",
+}
+"""How each command may end; 130 is what Ctrl-C makes of any."""
+
+_OF_ONE: Final = re.compile(r"argument (?P<name>[^:]+): (?P<rule>.*)", re.DOTALL)
+_OF_VALUE: Final = re.compile(r"invalid (?P<kind>.*) value: (?P<value>.*)", re.DOTALL)
 
 
 class _WrongUsageError(Exception):
@@ -44,7 +70,12 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Refuse the command line."""
-        refused = InputError(file="(command line)", field="(arguments)", rule=message.replace("\n", " "))
+        field, rule = "(arguments)", message.replace("\n", " ")
+        if one := _OF_ONE.fullmatch(rule):
+            field, rule = one["name"], one["rule"]
+        if value := _OF_VALUE.fullmatch(rule):
+            rule = f"must be an {value['kind']}, not {value['value']}"
+        refused = InputError(file="(command line)", field=field, rule=rule)
         raise _WrongUsageError(refused, self.format_usage())
 
 
@@ -103,12 +134,13 @@ def _add_run(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
-    root = _Parser(prog="simharness", description="Deterministic simulation of distributed protocols.", epilog=_CODES)
+    root = _Parser(prog="simharness", description="Deterministic simulation of distributed protocols.")
     root.add_argument("--version", action="store_true", help="print the version and exit")
     commands = root.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
 
     def command(name: str, help_text: str) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=help_text, description=help_text, epilog=_CODES)
+        codes = f"exit codes: {_CODES[name]}"
+        sub = commands.add_parser(name, help=help_text, description=help_text, epilog=codes)
         sub.add_argument("--json", action="store_true", help="print one JSON object instead of text")
         return sub
 
@@ -153,7 +185,9 @@ def parser() -> argparse.ArgumentParser:
     sweep_options.add_training(sweep, count=_few)
 
     knobs = command("knobs", "switch every defect on in turn and let the property that exists for it find it")
-    knobs.add_argument("--system", default="swim", metavar="NAME", help="whose defects: swim, supervisor or all (swim)")
+    knobs.add_argument(
+        "--system", default="swim", metavar="NAME", help="whose defects: swim, supervisor, training or all (swim)"
+    )
     knobs.add_argument("--defect", metavar="NAME", action="append", default=[], help="only this one, repeatable")
     knobs.add_argument("--out", metavar="DIR", default=".simharness/knobs", help="where scenario files go")
     knobs.add_argument(
@@ -176,19 +210,24 @@ def _add_supervisor(command: Callable[[str, str], argparse.ArgumentParser]) -> N
     )
     actions = ["batch", "replay", "minimise", "approve", "status"]
     supervisor.add_argument("action", choices=actions, help="what to do")
-    supervisor.add_argument("--seeds", metavar="A..B", help="seeds from A to B, B excluded")
-    supervisor.add_argument("--seed", type=_unsigned, help="this one seed")
-    supervisor.add_argument("--shape", default="both", metavar="NAME", help="slurm, kubeflow, or both (both)")
-    supervisor.add_argument("--twice", action="store_true", help="run every seed twice and compare the trace hashes")
-    supervisor.add_argument("--coverage", action="store_true", help="fail if a required counter stays zero")
-    supervisor.add_argument("--common", action="store_true", help="ask only for the counters of a merge request")
-    supervisor.add_argument("--defect", metavar="NAME", action="append", default=[], help="switch off, repeatable")
-    supervisor.add_argument("--stop-at-first", action="store_true", help="stop after the block with a violation")
-    supervisor.add_argument("--trace", action="store_true", help="print the steps of one seed")
-    supervisor.add_argument("--shard", metavar="I/K", help="only the seeds that are I modulo K")
-    supervisor.add_argument("--merge", metavar="FILE", nargs="+", help="put the files of all shards together")
-    supervisor.add_argument("--jobs", type=_count, metavar="N", help="processes (one a core)")
-    supervisor.add_argument("--out", metavar="FILE", help="tallies, NDJSON, to go on from; of minimise: the scenario")
+    any_run = supervisor.add_argument_group("batch, replay, minimise")
+    any_run.add_argument("--seed", type=_unsigned, help="this one seed; of approve too")
+    any_run.add_argument(
+        "--shape", default="both", metavar="NAME", help="slurm, kubeflow, or both (both); of batch alone both"
+    )
+    any_run.add_argument("--defect", metavar="NAME", action="append", default=[], help="switch a rule off, repeatable")
+    many = supervisor.add_argument_group("batch, approve")
+    many.add_argument("--seeds", metavar="A..B", help="seeds from A to B, B excluded")
+    many.add_argument("--jobs", type=_count, metavar="N", help="processes (one a core)")
+    many.add_argument("--out", metavar="FILE", help="tallies, NDJSON, to go on from; of minimise: the scenario")
+    batch = supervisor.add_argument_group("batch alone")
+    batch.add_argument("--twice", action="store_true", help="run every seed twice and compare the trace hashes")
+    batch.add_argument("--coverage", action="store_true", help="fail if a required counter stays zero")
+    batch.add_argument("--common", action="store_true", help="with --coverage: only the counters of a merge request")
+    batch.add_argument("--stop-at-first", action="store_true", help="stop after the block with a violation")
+    batch.add_argument("--trace", action="store_true", help="print the steps of one seed")
+    batch.add_argument("--shard", metavar="I/K", help="only the seeds that are I modulo K")
+    batch.add_argument("--merge", metavar="FILE", nargs="+", help="put the files of all shards together")
 
 
 def _add_swim_options(command: argparse.ArgumentParser) -> None:

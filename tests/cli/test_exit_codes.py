@@ -1,5 +1,7 @@
 """Exit codes and the text that goes with them, command by command."""
 
+import re
+
 import pytest
 
 from simharness.core.version import VERSION
@@ -157,21 +159,61 @@ def test_a_wrong_command_line_exits_with_2(simharness: Terminal, argv: tuple[str
     assert said.code == 2
     assert said.out == ""
     assert "usage: simharness" in said.err
-    assert not argv or said.err.startswith("file: (command line)\nfield: (arguments)\nrule: ")
+    field = "COMMAND" if argv == ("nonsense",) else "(arguments)"
+    assert not argv or said.err.startswith(f"file: (command line)\nfield: {field}\nrule: ")
 
 
 @pytest.mark.parametrize("value", ["-1", "18446744073709551616", "1.0", "x", ""])
 def test_a_seed_out_of_range_is_refused(simharness: Terminal, value: str) -> None:
-    """`--seed` names its range."""
+    """`--seed` names itself and its range."""
     said = simharness("run", simharness.write("x.toml"), f"--seed={value}")
     assert said.code == 2
-    assert "integer from 0 to 2**64-1" in said.err
+    assert said.err.splitlines()[1:3] == [
+        "field: --seed",
+        f"rule: must be an integer from 0 to 2**64-1, not {value!r}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("argv", "field"),
+    [
+        (("sweep", "x", "--jobs", "0"), "--jobs"),
+        (("sweep", "training", "--max-workers", "0"), "--max-workers"),
+        (("diff", "a", "b", "--context"), "--context"),
+        (("supervisor", "nonsense"), "action"),
+        (("export", "x", "--out", "y", "--to", "nonsense"), "--to"),
+    ],
+)
+def test_the_option_is_the_field(simharness: Terminal, argv: tuple[str, ...], field: str) -> None:
+    """Whoever refuses it, the parser or the command."""
+    said = simharness(*argv, "--json")
+    (problem,) = said.json["problems"]
+    assert (said.code, problem["file"], problem["field"]) == (2, "(command line)", field)
 
 
 def test_version_and_help(simharness: Terminal) -> None:
     """`--version` and `--help` answer on standard output and exit with 0."""
     assert simharness("--version") == (0, f"simharness {VERSION}\n", "")
-    for argv in (("--help",), ("run", "--help"), ("check", "--help")):
-        said = simharness(*argv)
+    said = simharness("--help")
+    assert (said.code, said.err) == (0, "")
+
+
+def test_help_names_the_codes_that_can_happen(simharness: Terminal) -> None:
+    """Every command says how it may end, and none names a code that it never gives."""
+    said = simharness("--help").out
+    commands = re.findall(r"^    ([a-z]+) ", said, re.MULTILINE)
+    assert {"run", "live", "export", "watch"} <= set(commands)
+    codes = {}
+    for command in commands:
+        said = simharness(command, "--help")
         assert said.code == 0
-        assert "exit codes: 0 all Pass, 1 a Fail, 2 bad input" in " ".join(said.out.split())
+        codes[command] = " ".join(said.out.split()).partition("exit codes: ")[2]
+        assert " 2 bad input" in f" {codes[command]}"
+    assert codes["run"] == "0 all Pass, 1 a Fail, 2 bad input, 3 nothing worse than Inconclusive, 4 engine abort"
+    assert codes["export"] == codes["render"] == "0 written, 2 bad input"
+    assert {command for command, text in codes.items() if "Inconclusive" in text} == {
+        *("run", "live", "eval", "sweep", "training")
+    }
+    assert [
+        text for command, text in codes.items() if command in ("check", "diff", "eval", "export") and "4 " in text
+    ] == []

@@ -60,19 +60,19 @@ def test_closed_streams(simharness: Terminal) -> None:
 
 
 @pytest.mark.parametrize(
-    "argv",
+    ("argv", "field"),
     [
-        ("run", "--json"),
-        ("diff", "a", "b", "--json", "--context", "9999999999999999999"),
-        ("sweep", "x", "--seeds", "0..9", "--json", "--jobs", "0"),
-        ("run", "x", "--max-dispatches", str(1 << 63), "--json"),
+        (("run", "--json"), "(arguments)"),
+        (("diff", "a", "b", "--json", "--context", "9999999999999999999"), "--context"),
+        (("sweep", "x", "--seeds", "0..9", "--json", "--jobs", "0"), "--jobs"),
+        (("run", "x", "--max-dispatches", str(1 << 63), "--json"), "--max-dispatches"),
     ],
 )
-def test_refused_arguments_in_json(simharness: Terminal, argv: tuple[str, ...]) -> None:
+def test_refused_arguments_in_json(simharness: Terminal, argv: tuple[str, ...], field: str) -> None:
     """What the text says stands in `problems` too."""
     said = simharness(*argv)
     (problem,) = said.json["problems"]
     assert said.code == 2
-    assert (problem["file"], problem["field"]) == ("(command line)", "(arguments)")
+    assert (problem["file"], problem["field"]) == ("(command line)", field)
     assert f"rule: {problem['rule']}\n" in said.err
     assert "usage: simharness" in said.err
