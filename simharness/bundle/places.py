@@ -2,12 +2,12 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from simharness.bundle.aside import aside
+from simharness.bundle.aside import aside, is_hidden
 from simharness.core.canonical_json import parse
 from simharness.core.errors import InputError
 
@@ -74,6 +74,39 @@ def check_writable(final: Path) -> None:
             raise InputError(file=str(final), field="(io)", rule=f"{parent} is not a directory")
         if not os.access(parent, os.W_OK | os.X_OK):
             raise InputError(file=str(final), field="(io)", rule=f"the directory {parent} is not writable")
+
+
+def check_folder(final: Path, ours: Mapping[str, Callable[[bytes], bool]]) -> None:
+    """Check that `final` is free, or a directory that holds bundles, the files that `ours` knows by name and bytes, nothing else.
+
+    Raises:
+        InputError: If writing there would mix with anything else, or is not possible.
+    """
+    check_writable(final)
+    if not final.exists() and not final.is_symlink():
+        return
+    if final.is_symlink() or not final.is_dir():
+        raise _taken(final, "exists and is not a directory")
+    for entry in sorted(final.iterdir()):
+        if entry.name in ours:
+            check_own(entry, ours[entry.name], by="this command")
+        elif not is_hidden(entry.name) and not (_is_bundle(entry) and not entry.is_symlink()):
+            raise _taken(final, f"holds something else than this command writes: {entry.name}; name a new directory")
+
+
+def check_own(final: Path, ours: Callable[[bytes], bool], *, by: str, field: str = "out") -> None:
+    """Check that `final` is free, or a file whose bytes `ours` knows, written `by` a command; no link, whatever it leads to.
+
+    Raises:
+        InputError: If writing there would destroy anything else, or is not possible.
+    """
+    check_writable(final)
+    with structured_io(final):
+        free = not os.path.lexists(final)
+        known = free or (final.is_file() and not final.is_symlink() and ours(final.read_bytes()))
+    if not known:
+        rule = f"exists and was not written by {by}; name a new file, or remove it"
+        raise InputError(file=str(final), field=field, rule=rule)
 
 
 def put_file(file: Path, data: bytes) -> None:

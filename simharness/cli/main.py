@@ -66,7 +66,24 @@ class _WrongUsageError(Exception):
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports a wrong command line in the three-line form of every other bad input."""
+    """Reports a wrong command line in the three-line form of every other bad input; options and names may come in any order."""
+
+    _mixing = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; refuse what is left over here, where the usage is that of the command which does not know it."""
+        if self._mixing:
+            return super().parse_known_args(args, namespace)
+        self._mixing = True
+        try:
+            mixed = any(action.nargs in ("*", "+") for action in self._get_positional_actions())
+            parse = super().parse_known_intermixed_args if mixed else super().parse_known_args
+            found, rest = parse(args, namespace)
+        finally:
+            self._mixing = False
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
 
     def error(self, message: str) -> NoReturn:
         """Refuse the command line."""

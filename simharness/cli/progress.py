@@ -2,6 +2,7 @@
 
 import sys
 import time
+from contextlib import suppress
 from typing import Final
 
 from simharness.contracts.records import Termination
@@ -10,6 +11,7 @@ from simharness.engine.engine import Engine
 
 _STEPS: Final = 200
 _PATIENCE_NS: Final = NS_PER_S // 2
+_PULSE_NS: Final = 30 * NS_PER_S
 
 
 def finish(engine: Engine, end_ns: int) -> Termination:
@@ -50,3 +52,27 @@ def tell(text: str) -> None:
     """Say on a terminal what is going on, in one line that the next one replaces; nothing ends it."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def step(text: str) -> None:
+    """Say which of the long steps of a command comes next: as `tell` does, and in a line of its own if that is no terminal."""
+    if sys.stderr.isatty():
+        tell(text)
+    elif text:
+        with suppress(OSError):  # whoever was told has gone
+            print(text, file=sys.stderr, flush=True)
+
+
+class Pulse:
+    """Says how far many short steps have come: as `tell` does, and elsewhere in a line every half a minute."""
+
+    def __init__(self) -> None:
+        self._said_ns = time.monotonic_ns()
+
+    def tell(self, text: str) -> None:
+        """Say it, if it is time."""
+        if sys.stderr.isatty():
+            tell(text)
+        elif time.monotonic_ns() - self._said_ns >= _PULSE_NS:
+            self._said_ns = time.monotonic_ns()
+            step(text)

@@ -4,37 +4,39 @@ import argparse
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from simharness.bundle.places import check_writable, put_file, structured_io
+from simharness.bundle.places import check_own, put_file, structured_io
 from simharness.cli import progress, show
 from simharness.cli.main import FAILED, INCONCLUSIVE, PASSED
+from simharness.cli.training_inputs import COMMAND_LINE, defects_named, files_of, require_numpy
 from simharness.core.errors import InputError
 from simharness.hosts.kinds import Kinds
 from simharness.pages import plotting
 from simharness.run import simulator_version
-from simharness.scenario.build import Reconfigure
-from simharness.scenario.loader import Loaded, load
 from simharness.scenario.words import printable
 from simharness.stateful.registry import choose
-from simharness.training import crosscheck, ddp, page, report
+from simharness.systems.training.config import STRATEGY_OF
+from simharness.training import page, report
 from simharness.training.bench import bench
-from simharness.training.demonstrations import DEMONSTRATIONS
-from simharness.training.document import Finding, Form, Kill, Report, Run, SweepRow
+from simharness.training.document import Bench, Finding, Form, Kill, Report, Run, SweepRow
 from simharness.training.findings import findings_from
 from simharness.training.runner import File, defective, invisible, run_file, run_pairs
 from simharness.training.sweep import Space, row_of
 
+if TYPE_CHECKING:
+    from simharness.training.crosscheck import Recorded
+
 FINDINGS: Final = Path(page.__file__).with_name("findings")
-_SCENARIOS: Final = Path("scenarios", "training")
 _OUT: Final = Path(".simharness", "training")
 _CODES: Final = {"Pass": PASSED, "Inconclusive": INCONCLUSIVE, "Fail": FAILED}
 _QUICK: Final = ("clean_own", "one_death", "death_mid_reduce", "hub_crash", "lossy")
 _SEEDS: Final = {False: 50, True: 2}
 """How many seeds a report sweeps, by whether it is quick."""
 
+_HEAD: Final = 1_000
 _CLEAN: Final = "clean_own"
 _MODELS: Final = ("linear", "sqhinge", "mlp")
 _Row = TypeVar("_Row", bound=Form)
@@ -55,48 +57,44 @@ def run(args: argparse.Namespace) -> int:
 # --- scenarios -------------------------------------------------------------------------------------------------------
 
 
-def _files(names: Sequence[str], kinds: Kinds) -> dict[str, File]:
-    """Return scenario files by bare name: those given, or all of the default place.
-
-    Raises:
-        InputError: If there is none.
-    """
-    paths = [_path(name) for name in names] or sorted(_SCENARIOS.glob("*.toml"))
-    if not paths:
-        rule = f"{_SCENARIOS} holds no scenario; name a file"
-        raise InputError(file="(command line)", field="NAME", rule=rule)
-    return {path.stem: File(path.stem, _text(path), _loader(path, kinds)) for path in paths}
-
-
-def _path(name: str) -> Path:
-    path = Path(name)
-    return _SCENARIOS.joinpath(f"{name}.toml") if path.suffix != ".toml" and len(path.parts) == 1 else path
-
-
-def _text(path: Path) -> str:
-    with structured_io(path):
-        return path.read_text(encoding="utf-8")
-
-
-def _loader(path: Path, kinds: Kinds) -> Callable[[Reconfigure | None], Loaded]:
-    return lambda reconfigure: load(path, kinds, reconfigure=reconfigure)
-
-
 def _scenarios(args: argparse.Namespace) -> int:
     """Run files, each under its own strategy; say of one that fails when it broke."""
-    kinds = Kinds()
+    require_numpy()
+    kinds, defects = Kinds(), defects_named(args.defect)
+    files = _with_defects(files_of(args.names, kinds), defects, named=bool(args.names))
     if not args.json:
-        show.print_defects(args.defect)
+        show.print_defects(defects)
+        print(report.MARKS, flush=True)
     runs: list[Run] = []
-    for name, file in _files(args.names, kinds).items():
-        progress.tell(name)
-        runs.append(run_file(file, kinds, defective(*args.defect) if args.defect else None))
-        progress.tell("")
+    for file in files:
+        progress.step(file.shown)
+        runs.append(run_file(file, kinds, defective(*defects) if defects else None))
+        progress.step("")
         if not args.json:
-            print("\n".join(_run_lines(runs[-1])))
+            print("\n".join(_run_lines(runs[-1])), flush=True)
     if args.json:
         show.print_json({"runs": [_plain_run(each) for each in runs]})
     return _worst([each.outcome for each in runs])
+
+
+def _with_defects(files: Sequence[File], defects: Sequence[str], *, named: bool) -> list[File]:
+    """Return the files whose strategy has code for every defect.
+
+    Raises:
+        InputError: If a file that was named is of the other strategy, or none is left.
+    """
+    kept = []
+    for file in files:
+        strategy = str(file.load(None).scenario.peers[0].kind_config.get("strategy", "")) if defects else ""
+        foreign = [name for name in defects if STRATEGY_OF.get(name, strategy) != strategy]
+        if not foreign:
+            kept.append(file)
+        elif named:
+            rule = f"{foreign[0]} is a defect of strategy {STRATEGY_OF[foreign[0]]!r}, and {file.shown} is {strategy!r}"
+            raise InputError(file=COMMAND_LINE, field="--defect", rule=rule)
+    if not kept:
+        raise InputError(file=COMMAND_LINE, field="--defect", rule="no strategy has all of these")
+    return kept
 
 
 def _run_lines(run: Run) -> list[str]:
@@ -129,12 +127,16 @@ def _worst(outcomes: Sequence[str]) -> int:
 
 def _report(args: argparse.Namespace) -> int:
     """Run everything, or take it from a file; write `report.json` and `index.html`; print the summary."""
+    if args.source:
+        _refuse_with_from(args, "names", "sweep", "knobs", "quick")
+    else:
+        require_numpy()
     if not args.no_html:
         plotting.require_plotly()
     out = _OUT if args.out is None else Path(args.out)
     places = [out.joinpath("report.json"), *([] if args.no_html else [out.joinpath("index.html")])]
     for place in places:
-        check_writable(place)
+        check_own(place, _is_page if place.suffix == ".html" else _is(Report), by="training report", field="--out")
     made = _read(Path(args.source)) if args.source else _made(args)
     data = report.encode(made)
     with structured_io(out):
@@ -145,12 +147,42 @@ def _report(args: argparse.Namespace) -> int:
     files = [printable(str(place)) for place in places]
     outcomes = [run.outcome for run in made.runs] + ["Fail" if row.failing else row.outcome for row in made.sweep]
     outcomes += ["Fail" for kill in made.kills if not kill.killed and not kill.exempt]
+    outcomes += ["Inconclusive" for _ in report.totals_of(made.sweep).uncovered]
     code = _worst(outcomes)
     if args.json:
         show.print_json({"files": files, "runs": [_plain_run(each) for each in made.runs]})
     else:
         print("\n".join([*report.lines(made), *(f"written      {file}" for file in files)]))
     return code
+
+
+def _refuse_with_from(args: argparse.Namespace, *names: str) -> None:
+    """Refuse what a command that takes everything from a file would not use.
+
+    Raises:
+        InputError: If any of these was given.
+    """
+    for name in names:
+        if getattr(args, name):
+            field = "NAME" if name == "names" else f"--{name}"
+            raise InputError(file=COMMAND_LINE, field=field, rule="does nothing with --from, which runs nothing")
+
+
+def _is(form: type[Any]) -> Callable[[bytes], bool]:
+    """Return what tells whether a file is a JSON document of ours."""
+
+    def known(data: bytes) -> bool:
+        try:
+            msgspec.json.decode(data, type=form)
+        except msgspec.MsgspecError:
+            return False
+        return True
+
+    return known
+
+
+def _is_page(data: bytes) -> bool:
+    return f"<title>{page.TITLE}</title>".encode() in data[:_HEAD]
 
 
 def _read(path: Path) -> Report:
@@ -160,23 +192,25 @@ def _read(path: Path) -> Report:
 
 def _made(args: argparse.Namespace) -> Report:
     kinds = Kinds()
-    files = _files(args.names, kinds)
+    files = _by_name(files_of(args.names, kinds))
     if args.quick and not args.names:
         files = {name: file for name, file in files.items() if name.removesuffix("_ps") in _QUICK}
     sweep = _rows(args.sweep, SweepRow) if args.sweep else ()
     kills = _rows(args.knobs, Kill) if args.knobs else ()
-    pairs = run_pairs(files, kinds, told=progress.tell)
-    models = _MODELS[:1] if args.quick else _MODELS
-    curves = tuple([invisible(files[_CLEAN], model, kinds) for model in models]) if _CLEAN in files else ()
+    pairs = run_pairs(files, kinds, told=progress.step)
+    curves = []
+    for model in (_MODELS[:1] if args.quick else _MODELS) if _CLEAN in files else ():
+        progress.step(f"{_CLEAN} with the model {model}, and with a wrong weighting")
+        curves.append(invisible(files[_CLEAN], model, kinds))
     if not args.sweep:
         sweep = _swept(_SEEDS[args.quick], kinds)
-    figures = bench(kinds, quick=args.quick, told=progress.tell)
-    progress.tell("")
+    figures = bench(kinds, quick=args.quick, told=progress.step)
+    progress.step("")
     return Report(
         version=simulator_version(),
         quick=args.quick,
         pairs=pairs,
-        invisible=curves,
+        invisible=tuple(curves),
         sweep=sweep,
         kills=kills,
         bench=figures,
@@ -184,12 +218,27 @@ def _made(args: argparse.Namespace) -> Report:
     )
 
 
+def _by_name(files: Sequence[File]) -> dict[str, File]:
+    """Return files by their bare names, by which a report tells a schedule and its twin.
+
+    Raises:
+        InputError: If two have one name.
+    """
+    found: dict[str, File] = {}
+    for file in files:
+        if file.name in found:
+            rule = f"has the bare name of {found[file.name].shown}; a report tells schedules by their names"
+            raise InputError(file=file.shown, field="NAME", rule=rule)
+        found[file.name] = file
+    return found
+
+
 def _swept(seeds: int, kinds: Kinds) -> tuple[SweepRow, ...]:
     """Run the first seeds of the sweep under both strategies and both data policies."""
     space = Space()
     rows = []
     for seed in range(seeds):
-        progress.tell(f"seed {seed} of {seeds}")
+        progress.step(f"seed {seed} of {seeds}")
         rows += [row_of(case, space, kinds) for case in space.cases(seed)]
     return tuple(msgspec.convert(rows, list[SweepRow]))
 
@@ -212,10 +261,13 @@ def _rows(name: str, of: type[_Row]) -> tuple[_Row, ...]:
 
 def _bench(args: argparse.Namespace) -> int:
     """Compute, simulate and measure."""
-    found = bench(Kinds(), quick=args.quick, told=progress.tell)
-    progress.tell("")
-    if args.out is not None:
-        place = Path(args.out).joinpath("bench.json")
+    require_numpy()
+    place = None if args.out is None else Path(args.out).joinpath("bench.json")
+    if place is not None:
+        check_own(place, _is(Bench), by="training bench", field="--out")
+    found = bench(Kinds(), quick=args.quick, told=progress.step)
+    progress.step("")
+    if place is not None:
         with structured_io(place):
             place.parent.mkdir(parents=True, exist_ok=True)
             put_file(place, msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
@@ -228,13 +280,20 @@ def _bench(args: argparse.Namespace) -> int:
 
 def _crosscheck(args: argparse.Namespace) -> int:
     """Run PyTorch's DDP in two processes, or read what it gave, and compare."""
+    require_numpy()
+    from simharness.training import crosscheck  # noqa: PLC0415  # it computes with numpy
+
     if args.source:
+        _refuse_with_from(args, "out")
         recorded = _recorded(Path(args.source))
     else:
+        place = None if args.out is None else Path(args.out)
+        if place is not None:
+            check_own(place, _is(crosscheck.Recorded), by="training crosscheck", field="--out")
         recorded = _recording()
-        if args.out is not None:
-            place = Path(args.out)
+        if place is not None:
             with structured_io(place):
+                place.parent.mkdir(parents=True, exist_ok=True)
                 put_file(place, msgspec.json.format(msgspec.json.encode(recorded), indent=1) + b"\n")
     found = crosscheck.checks(recorded)
     if args.json:
@@ -248,7 +307,9 @@ def _crosscheck(args: argparse.Namespace) -> int:
     return PASSED if all(check.holds for check in found) else FAILED
 
 
-def _recorded(path: Path) -> crosscheck.Recorded:
+def _recorded(path: Path) -> "Recorded":
+    from simharness.training import crosscheck  # noqa: PLC0415  # it computes with numpy
+
     with structured_io(path):
         data = path.read_bytes()
     try:
@@ -257,7 +318,9 @@ def _recorded(path: Path) -> crosscheck.Recorded:
         raise InputError(file=printable(str(path)), field="(root)", rule=str(error)) from None
 
 
-def _recording() -> crosscheck.Recorded:
+def _recording() -> "Recorded":
+    from simharness.training import crosscheck, ddp  # noqa: PLC0415  # they compute with numpy
+
     version, given = ddp.require_torch(), crosscheck.inputs()
     with tempfile.TemporaryDirectory(prefix="simharness-ddp-") as scratch:
         outputs = ddp.run(given, str(Path(scratch, "store")))
@@ -265,12 +328,14 @@ def _recording() -> crosscheck.Recorded:
 
 
 def _all_findings() -> tuple[Finding, ...]:
-    return findings_from({path.name: _text(path) for path in sorted(FINDINGS.glob("*.toml"))})
+    return findings_from({path.name: path.read_text(encoding="utf-8") for path in sorted(FINDINGS.glob("*.toml"))})
 
 
 def _findings(args: argparse.Namespace) -> int:
     """List the findings, or show one again: exit 1 while its effect is there."""
     if not args.names:
+        if args.without:
+            raise InputError(file=COMMAND_LINE, field="--without", rule="wants the NAME of a finding to show")
         found = _all_findings()
         if args.json:
             show.print_json({"findings": [show.plain(each) for each in found]})
@@ -280,12 +345,18 @@ def _findings(args: argparse.Namespace) -> int:
                     f"{'misleading  ' if each.confidently_wrong else '            '} {each.title}\n{'':13}{each.reproduce}"
                 )
         return PASSED
+    require_numpy()
+    from simharness.training.demonstrations import DEMONSTRATIONS  # noqa: PLC0415  # they compute with numpy
+
     shown = []
-    for name in args.names:
-        demonstration = DEMONSTRATIONS[choose(name, DEMONSTRATIONS, what="finding", field="NAME")]
+    named = [choose(name, DEMONSTRATIONS, what="finding", field="NAME") for name in args.names]
+    for name in named:
+        progress.step(name)
+        demonstration = DEMONSTRATIONS[name]
         result = demonstration(Kinds(), not args.without)
         shown.append({"finding": name, "effect": result.effect, "shown": result.words})
         if not args.json:
+            progress.step("")
             print(f"{'shows       ' if result.effect else 'gone        '} {name}: {result.words}")
     if args.json:
         show.print_json({"findings": shown})

@@ -40,7 +40,7 @@ def run(
 
 def _hunted(args: argparse.Namespace, knob: TrainingKnob, *, guards: bool, exempt: bool) -> tuple[dict[str, Any], Kill]:
     """Hunt one defect; shrink what was found without guards, and write it down."""
-    progress.tell(f"hunting {knob.defect} ({knob.strategy})")
+    progress.step(f"hunting {knob.defect} ({knob.strategy})")
     started = time.monotonic_ns()
     kill = hunt(knob, KINDS, guards=guards)
     size = 0
@@ -53,7 +53,7 @@ def _hunted(args: argparse.Namespace, knob: TrainingKnob, *, guards: bool, exemp
         with structured_io(place):
             place.parent.mkdir(parents=True, exist_ok=True)
             put_file(place, (header + emit(small)).encode())
-    progress.tell("")
+    progress.step("")
     return {
         "system": "training",
         "defect": knob.defect,

@@ -8,11 +8,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from simharness.bundle.places import check_writable, put_file, structured_io
+from simharness.bundle.places import check_own, put_file, structured_io
 from simharness.cli import progress, show
 from simharness.cli.main import ABORTED, FAILED, INCONCLUSIVE, PASSED
 from simharness.cli.sweep_rows import RowFile
+from simharness.cli.training_inputs import require_numpy
 from simharness.cli.workers import ordered
+from simharness.contracts.scenario import Scenario
 from simharness.core.errors import InputError
 from simharness.scenario.emit import emit
 from simharness.stateful.playing import play
@@ -23,14 +25,17 @@ from simharness.training.sweep import Row, Space, Totals, report, row_of
 from simharness.training.tracing import timeline
 
 _SHOWN: Final = 20
+_MARK: Final = "# A case of the sweep of training"
 
 
 def run(args: argparse.Namespace, first: int, last: int) -> int:
     """Run every case that the row file does not hold yet; or show or write the one that is named."""
+    require_numpy()
+    _refuse_what_would_do_nothing(args)
     space = _space(args)
     if args.trace or args.emit is not None:
         return _one(args, space, first, last)
-    totals = Totals()
+    totals, pulse = Totals(), progress.Pulse()
     file = None if args.out is None else RowFile(Path(args.out), begins="seed")
     try:
         done = 0 if file is None else _take_up(file, space, first, last, totals)
@@ -40,13 +45,33 @@ def run(args: argparse.Namespace, first: int, last: int) -> int:
             if file is not None:
                 file.append(row)
             totals.add(row)
-            progress.tell(f"sweeping: {place} of {total}, {len(totals.failing)} failing")
+            pulse.tell(f"sweeping: {place} of {total}, {len(totals.failing)} failing")
         progress.tell("")
     finally:
         if file is not None:
             file.close()
     _report(args, totals)
-    return _code(totals, batch=last - first > 1)
+    return _code(totals)
+
+
+def _refuse_what_would_do_nothing(args: argparse.Namespace) -> None:
+    """Refuse options of other sweeps, and what one case has no use for.
+
+    Raises:
+        InputError: If there is any.
+    """
+    foreign = {"--swim-profile": args.swim_profile, "--swim-defect": args.swim_defect}
+    if args.shrink:
+        rule = "is for a space of a library property or a scenario file; of training, write the case with --emit and shrink that"
+        raise InputError(file="(command line)", field="--shrink", rule=rule)
+    for option, value in foreign.items():
+        if value:
+            raise InputError(file="(command line)", field=option, rule="training has no swim peers")
+    if args.trace or args.emit is not None:
+        for option, value in {"--out": args.out, "--jobs": args.jobs}.items():
+            if value is not None:
+                rule = "is for a sweep; --trace and --emit are about one run"
+                raise InputError(file="(command line)", field=option, rule=rule)
 
 
 def _space(args: argparse.Namespace) -> Space:
@@ -86,29 +111,32 @@ def _one(args: argparse.Namespace, space: Space, first: int, last: int) -> int:
     (case,) = cases
     scenario = scenario_of(case, space.mix)
     if args.emit is not None:
-        place = Path(args.emit)
-        about = f"# Seed {case.seed} of the sweep of training, {case.strategy}, {case.policy}.\n#\n"
-        header = (
-            "# reproduces: a run of the sweep, with the same events digest\n# expected: pass-now\n# extends: none\n\n"
-        )
-        check_writable(place)
-        with structured_io(place):
-            put_file(place, (about + header + emit(scenario)).encode())
-    if args.trace:
-        for line in timeline(play(scenario, KINDS)):
-            print(line)
+        _write(Path(args.emit), case, scenario)
     row = row_of(case, space, KINDS)
+    traced = list(timeline(play(scenario, KINDS))) if args.trace and row["outcome"] != "Abort" else []
     if args.json:
-        show.print_json(row)
+        show.print_json(row | ({"timeline": traced} if args.trace else {}))
     else:
+        for line in traced:
+            print(line)
         print(
             f"{row['outcome']:<12} {row['steps']} steps, {row['discriminating']} discriminating, digest {row['digest']}"
         )
-        for note in row["notes"]:
+        for note in row["notes"] or ([row["error"]] if "error" in row else []):
             print(f"failed       {note}")
     totals = Totals()
     totals.add(row)
-    return _code(totals, batch=False)
+    return _code(totals)
+
+
+def _write(place: Path, case: Case, scenario: Scenario) -> None:
+    """Write the scenario of a case, in the place of nothing but another such file."""
+    check_own(place, lambda data: data.startswith(_MARK.encode()), by="sweep training --emit", field="--emit")
+    about = f"{_MARK}, {case.strategy}, {case.policy}, seed {case.seed}.\n#\n"
+    header = "# reproduces: a run of the sweep, with the same events digest\n# expected: pass-now\n# extends: none\n\n"
+    with structured_io(place):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        put_file(place, (about + header + emit(scenario)).encode())
 
 
 def _take_up(file: RowFile, space: Space, first: int, last: int, totals: Totals) -> int:
@@ -157,8 +185,9 @@ def _report(args: argparse.Namespace, totals: Totals) -> None:
     print(f"discriminate {totals.discriminating} of {totals.several} runs with several workers")
     for strategy, counts in found["counters"].items():
         print(f"{strategy:<12} {', '.join([f'{count} {name}' for name, count in counts.items()])}")
-    for strategy, names in found["zero_counters"].items():
-        print(f"zero         {strategy}: {', '.join(names)}")
+    print(f"coverage     {totals.coverage}")
+    for doubt in totals.doubts if _code(totals) == INCONCLUSIVE else ():
+        print(f"inconclusive since {doubt}")
     for row in totals.failing[:_SHOWN]:
         notes: list[Any] = row["notes"] or [row.get("error", row["outcome"])]
         print(f"{row['outcome']:<12} {row['replay']}  {notes[0]}", file=sys.stdout)
@@ -171,16 +200,14 @@ def _ratio(totals: Totals) -> str:
 
 def _headline(totals: Totals) -> str:
     names = {"Diverged": "lost determinism", "Fail": "violation", "Abort": "abort"}
-    return next((text for outcome, text in names.items() if totals.outcomes[outcome]), "clean")
+    wrong = next((text for outcome, text in names.items() if totals.outcomes[outcome]), "")
+    return wrong or ("inconclusive" if totals.doubts else "clean")
 
 
-def _code(totals: Totals, *, batch: bool) -> int:
-    """Return the exit code (architecture, section 5); of one seed nobody demands every counter."""
+def _code(totals: Totals) -> int:
+    """Return the exit code (architecture, section 5)."""
     if totals.outcomes["Fail"] or totals.outcomes["Diverged"]:
         return FAILED
     if totals.outcomes["Abort"]:
         return ABORTED
-    doubtful = totals.outcomes["Inconclusive"] or (
-        batch and (totals.zero_counters() or not totals.discriminates_enough)
-    )
-    return INCONCLUSIVE if doubtful else PASSED
+    return INCONCLUSIVE if totals.doubts else PASSED

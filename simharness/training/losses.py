@@ -1,5 +1,10 @@
-"""The loss that a curve shows: the mean over all samples, from recorded weights. In floats: nothing is decided on it."""
+"""The loss that a curve shows: the mean over all samples, from recorded weights. In floats: nothing is decided on it.
 
+A loss beyond the range of float64, of a job that diverged, is shown as the largest number there is: JSON has none beyond.
+"""
+
+from math import isfinite
+from sys import float_info
 from typing import Final
 
 import numpy as np
@@ -20,7 +25,11 @@ class Losses:
 
     def at(self, weights: bytes) -> float:
         """Return the loss at parameters in their recorded form."""
-        w = np.frombuffer(weights, "<f8")
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss = self._loss(np.frombuffer(weights, "<f8"))
+        return loss if isfinite(loss) else float_info.max
+
+    def _loss(self, w: NDArray[np.float64]) -> float:
         out = self._layered(w) if self._problem.model == "mlp" else self._straight(w)
         if self._problem.model == "sqhinge":
             return float(np.mean(_HALF * np.maximum(0.0, 1.0 - self._y * out) ** 2))

@@ -1,15 +1,18 @@
 """The report as data and on a terminal: a line a schedule and strategy, and for a run that failed when it broke."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from simharness.core.errors import InputError
 from simharness.training.bench import check_explained
-from simharness.training.crosscheck import Check
 from simharness.training.document import TAGS, Bench, Break, Disagreement, Kill, Pair, Report, Run, SweepRow
 from simharness.training.runner import INVARIANTS
+from simharness.training.sweep import Totals
+
+if TYPE_CHECKING:
+    from simharness.training.crosscheck import Check  # which needs numpy: a report is rendered without
 
 _SIGNS: Final = {"Pass": "+", "Fail": "X", "Inconclusive": "?"}
 _NS_A_S: Final = 1_000_000_000
@@ -55,6 +58,9 @@ def broke(broken: Break) -> str:
     )
 
 
+MARKS: Final = "1 to 6: the invariants, + Pass, X Fail, ? Inconclusive, - not asked"
+
+
 def run_lines(pairs: Sequence[Pair]) -> list[str]:
     """Return the table of schedules, each failing run followed by when it broke."""
     width = max([len(pair.name) for pair in pairs], default=0)
@@ -75,7 +81,15 @@ def sweep_line(rows: Sequence[SweepRow]) -> str:
     """Return the totals of a sweep."""
     failing = [row for row in rows if row.failing]
     said = f"{len(rows)} runs, {sum(row.steps for row in rows)} steps, {len(failing)} failing"
-    return f"{said}; first: {failing[0].replay}" if failing else said
+    return f"{said}; first: {failing[0].replay}" if failing else f"{said}; {totals_of(rows).coverage}"
+
+
+def totals_of(rows: Sequence[SweepRow]) -> Totals:
+    """Return what the rows of a sweep come to."""
+    totals = Totals()
+    for row in rows:
+        totals.add(msgspec.to_builtins(row))
+    return totals
 
 
 def kill_lines(kills: Sequence[Kill]) -> list[str]:
@@ -124,7 +138,7 @@ def lines(report: Report) -> list[str]:
         found += [f"benchmark    {line}" for line in bench_lines(report.bench)]
     if report.findings:
         wrong = sum(finding.confidently_wrong for finding in report.findings)
-        found.append(f"findings     {len(report.findings)}, {wrong} of them confidently wrong")
+        found.append(f"findings     {len(report.findings)}, {wrong} of them misleading")
     return found
 
 
@@ -146,7 +160,7 @@ def bench_table(bench: Bench) -> list[str]:
     return [*found, "", *bench_lines(bench)]
 
 
-def check_line(check: Check) -> str:
+def check_line(check: "Check") -> str:
     """Return one step of the cross-check in words."""
     return (
         f"{check.case}, step {check.step}: {check.ours} differs by {check.difference:.1e}, tolerance {check.tolerance:.1e}, "

@@ -14,7 +14,7 @@ from simharness.core.errors import InputError
 from simharness.run import defects_of
 from simharness.scenario.build import Reconfigure
 from simharness.scenario.loader import Loaded
-from simharness.stateful.headers import header_of
+from simharness.stateful.headers import Header, header_of
 from simharness.stateful.playing import play
 from simharness.training.document import Break, Invisible, Judged, Pair, Run
 from simharness.training.steps import seen
@@ -26,11 +26,12 @@ _WEIGHTING: Final = "UNWEIGHTED_MEAN"
 
 
 class File(NamedTuple):
-    """A scenario file of training: its bare name, its text, and how to load it with other settings."""
+    """A scenario file of training: its bare name, its text, how to load it with other settings, and what errors call it."""
 
     name: str
     text: str
     load: Callable[[Reconfigure | None], Loaded]
+    shown: str
 
 
 def with_settings(settings: Mapping[str, Any]) -> Reconfigure:
@@ -59,17 +60,18 @@ def run_file(file: File, kinds: KindRegistry, settings: Mapping[str, Any] | None
     """
     loaded = file.load(with_settings(settings) if settings else None)
     scenario = loaded.scenario
-    header = header_of(file.text, file=loaded.scenario_path)
+    facts = from_scenario(scenario).training
+    if facts is None or not facts.checked:
+        raise InputError(file=file.shown, field="peers", rule="is no training job of a model with a reference")
+    header = _header(file)
     played = play(scenario, kinds)
     verdicts = played.verdicts()
     found = seen(scenario, played.ordered.events)
-    facts = from_scenario(scenario).training
-    assert facts is not None, "what was seen is a training job"
     return Run(
         file=loaded.scenario_path,
         name=file.name,
-        reproduces=header.reproduces,
-        expected=header.expected,
+        reproduces="" if header is None else header.reproduces,
+        expected="" if header is None else header.expected,
         strategy=facts.config["strategy"],
         model=facts.config["model"],
         workers=len(facts.workers),
@@ -84,6 +86,14 @@ def run_file(file: File, kinds: KindRegistry, settings: Mapping[str, Any] | None
         last_weights=found.last_weights,
         broken=_first_break(verdicts, played.ordered.events),
     )
+
+
+def _header(file: File) -> Header | None:
+    """Return the lines that a shipped file opens with. Others need none (docs/scenario.md)."""
+    try:
+        return header_of(file.text, file=file.shown)
+    except InputError:
+        return None
 
 
 _ORPHANS: Final = re.compile(r", (\d+) orphans in ")
@@ -128,8 +138,8 @@ def _first_break(verdicts: Sequence[Verdict], events: Sequence[Any]) -> Break | 
     )
 
 
-def pair_names(files: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """Return (name, ring file, server file) of each schedule, given the text of each file by its bare name.
+def pair_names(files: Mapping[str, File]) -> list[tuple[str, str, str]]:
+    """Return (name, ring file, server file) of each schedule, given the files by their bare names.
 
     A server file without a twin of its own name is set beside the ring of the file that it extends.
 
@@ -137,23 +147,26 @@ def pair_names(files: Mapping[str, str]) -> list[tuple[str, str, str]]:
         InputError: If a file has no counterpart.
     """
     pairs = []
-    for name, text in files.items():
+    for name, file in files.items():
         if not name.endswith(SERVER):
             if name + SERVER not in files:
-                raise InputError(file=f"{name}.toml", field="(name)", rule=f"{name}{SERVER}.toml, its twin, is missing")
+                raise InputError(file=file.shown, field="(name)", rule=f"{name}{SERVER}.toml, its twin, is missing")
             continue
-        ring = _ring_of(name, text, files)
+        ring = _ring_of(name, file, files)
         pairs.append((name.removesuffix(SERVER), ring, name))
     return pairs
 
 
-def _ring_of(name: str, text: str, files: Mapping[str, str]) -> str:
+def _ring_of(name: str, file: File, files: Mapping[str, File]) -> str:
     own = name.removesuffix(SERVER)
     if own in files:
         return own
-    base = PurePosixPath(header_of(text, file=f"{name}.toml").extends).stem.removesuffix(SERVER)
+    header = _header(file)
+    if header is None:
+        raise InputError(file=file.shown, field="(name)", rule=f"{own}.toml, its twin, is missing")
+    base = PurePosixPath(header.extends).stem.removesuffix(SERVER)
     if base not in files:
-        raise InputError(file=f"{name}.toml", field="# extends", rule=f"{base}.toml is no scenario at hand")
+        raise InputError(file=file.shown, field="# extends", rule=f"{base}.toml is no scenario at hand")
     return base
 
 
@@ -161,7 +174,7 @@ def run_pairs(files: Mapping[str, File], kinds: KindRegistry, *, told: Callable[
     """Run every schedule under both strategies, each file once. `told` is called with the name of what runs next."""
     done: dict[str, Run] = {}
     pairs = []
-    for name, *both in sorted(pair_names({name: file.text for name, file in files.items()})):
+    for name, *both in sorted(pair_names(files)):
         for each in both:
             if each not in done:
                 told(each)

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simharness.assertions.catalog.training_update import JudgedStep, TrainUpdateMatchesReferenceFold
 from simharness.assertions.fold import Board
@@ -13,10 +13,11 @@ from simharness.contracts.assertions import TrainUpdateMatchesReference
 from simharness.contracts.mutations import Mutation, as_table, kind_of
 from simharness.contracts.records import Record, SnapshotRecord
 from simharness.contracts.scenario import Scenario
-from simharness.core.errors import InputError
 from simharness.training.document import Mark, Step, Window
-from simharness.training.losses import Losses
 from simharness.training.sights import Line, counters
+
+if TYPE_CHECKING:
+    from simharness.training.losses import Losses
 
 _PPM: Final = 1_000_000
 _MARKED: Final = {"TrainRollback": "rollback", "TrainPause": "pause", "TrainEvict": "evict"}
@@ -34,14 +35,11 @@ class Seen(NamedTuple):
 
 
 def seen(scenario: Scenario, records: Sequence[Record]) -> Seen:
-    """Read a run. Records come in the order of a bundle.
+    """Read a run of a training job whose model has a reference. Records come in the order of a bundle."""
+    from simharness.training.losses import Losses  # noqa: PLC0415  # a report is rendered without numpy
 
-    Raises:
-        InputError: If the scenario has no training job whose model has a reference.
-    """
     facts = from_scenario(scenario).training
-    if facts is None or not facts.checked:
-        raise InputError(file=scenario.name, field="peers", rule="is no training job of a model with a reference")
+    assert facts is not None, "it is a training job"
     events = [record for record in records if not isinstance(record, SnapshotRecord)]
     losses = Losses(problem_of(facts.config | {"samples": facts.samples}, facts.seed))
     steps = _steps(scenario, events, losses)
@@ -61,7 +59,7 @@ def _last(events: Iterable[Line]) -> str:
     return str(posts[-1]) if posts else ""
 
 
-def _steps(scenario: Scenario, events: Iterable[Line], losses: Losses) -> tuple[Step, ...]:
+def _steps(scenario: Scenario, events: Iterable[Line], losses: "Losses") -> tuple[Step, ...]:
     fold = TrainUpdateMatchesReferenceFold(TrainUpdateMatchesReference(), from_scenario(scenario), Board(), 0)
     handlers = fold.handlers()
     made: dict[tuple[int, int], bytes] = {}

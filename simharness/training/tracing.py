@@ -6,7 +6,8 @@ from typing import Any, Final
 from simharness.contracts.records import EventRecord, MutationRecord
 from simharness.stateful.playing import Played
 
-_NS_PER_MS: Final = 1_000_000
+_NS_PER_US: Final = 1_000
+_US_PER_S: Final = 1_000_000
 _LEFT_OUT: Final = ("kind", "weights", "momentum", "consumed", "pre", "post", "digests", "digest", "base", "candidates")
 
 
@@ -21,9 +22,9 @@ def timeline(played: Played) -> Iterator[str]:
 
 
 def _line(at_ns: int, host: str, kind: str, fields: Mapping[str, Any], left_out: tuple[str, ...]) -> str:
-    whole, rest = divmod(at_ns, _NS_PER_MS)
+    whole, rest = divmod(at_ns // _NS_PER_US, _US_PER_S)
     said = " ".join([f"{name}={_shown(value)}" for name, value in fields.items() if name not in left_out])
-    return f"{whole:>6}.{rest // 1_000:03d} ms  {host:<4} {kind:<16} {said}"
+    return f"{whole:>3}.{rest:06d} s  {host:<4} {kind:<16} {said}"
 
 
 def _shown(value: Any) -> str:

@@ -1,6 +1,7 @@
 """`--json`: each command prints one JSON value, shaped as the samples of docs/command_line.md."""
 
 import argparse
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -32,6 +33,15 @@ def documented(name: str) -> Any:
     return shape(orjson.loads(block(DOCUMENT, "json", name).text))
 
 
+def actions_of(sub: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """What a command can be told, and the commands below it."""
+    for action in sub._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from actions_of(inner)
+
+
 def test_every_command_is_documented() -> None:
     """Each command stands in the document, each of its options beside it, and each has a JSON sample."""
     text = ROOT.joinpath(DOCUMENT).read_text(encoding="utf-8")
@@ -40,7 +50,7 @@ def test_every_command_is_documented() -> None:
     for name, sub in commands.choices.items():
         lines = [line for line in text.splitlines() if line.startswith((f"| `{name} ", f"| `{name}` |"))]
         assert lines, f"{name}: a row, or one for each of its forms"
-        options = [option for action in sub._actions for option in action.option_strings if option.startswith("--")]
+        options = [option for action in actions_of(sub) for option in action.option_strings if option.startswith("--")]
         assert [
             option for option in options if option not in ("--help", "--json") and option not in " ".join(lines)
         ] == []

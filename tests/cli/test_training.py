@@ -12,6 +12,7 @@ from tests.training.reports import small
 
 OWN = str(ROOT / "scenarios" / "training" / "clean_own.toml")
 SERVER = str(ROOT / "scenarios" / "training" / "clean_own_ps.toml")
+MESH = str(ROOT / "scenarios" / "smoke" / "mesh3.toml")
 DDP = str(ROOT / "tests" / "training" / "data" / "ddp.json")
 
 
@@ -19,8 +20,11 @@ def test_scenarios(simharness: Terminal) -> None:
     """A clean run passes; with a defect the first line names it, the exit code is 1, and the run says when it broke."""
     said = simharness("training", "scenarios", OWN)
     assert said.code == 0
-    assert said.out.split()[:4] == ["Pass", "clean_own", "ring", "++++++"]
-    said = simharness("training", "scenarios", SERVER, "--defect", "UNWEIGHTED_MEAN")
+    heading, line = said.out.splitlines()
+    assert heading == "1 to 6: the invariants, + Pass, X Fail, ? Inconclusive, - not asked"
+    assert line.split()[:4] == ["Pass", "clean_own", "ring", "++++++"]
+    assert said.err.splitlines() == [OWN], "who waits in a pipe sees what runs"
+    said = simharness("training", "scenarios", "--defect", "unweighted_mean", SERVER, "--defect", "UNWEIGHTED_MEAN")
     assert said.code == 1
     assert said.out.splitlines()[0] == "defects switched on: UNWEIGHTED_MEAN"
     assert "broke at step 2, 0.0" in said.out
@@ -39,8 +43,31 @@ def test_scenarios_as_json(simharness: Terminal) -> None:
 @pytest.mark.parametrize(
     ("words", "field"),
     [
-        (("scenarios", "nowhere"), "(io)"),
-        (("scenarios", OWN, "--defect", "NOPE"), "training.defects[0]"),
+        (("scenarios", "nowhere"), "field: NAME\nrule: neither a file nor a scenario"),
+        (("scenarios", "nowhere.toml"), "(io)"),
+        (("scenarios", "."), "field: NAME\nrule: is a directory; name its scenario files"),
+        (("scenarios",), "scenarios/training is no directory here: go to where it is, or name scenario files"),
+        (("scenarios", MESH), f"file: {MESH}\nfield: peers\nrule: is no training job"),
+        (
+            ("scenarios", OWN, "--defect", "NOPE"),
+            "field: --defect\nrule: unknown defect 'NOPE'; choose from UNWEIGHTED",
+        ),
+        (
+            ("scenarios", OWN, "--defect", "dup_push"),
+            f"--defect\nrule: DUP_PUSH is a defect of strategy 'ps', and {OWN}",
+        ),
+        (("scenarios", OWN, "--out", "x"), "usage: simharness training scenarios"),
+        (("scenarios", "--from", "x", OWN), "usage: simharness training scenarios"),
+        (("bench", "foo"), "unrecognized arguments: foo"),
+        (("report", "--from", "x", OWN), "field: NAME\nrule: does nothing with --from"),
+        (("report", "--from", "x", "--sweep", "nope"), "field: --sweep"),
+        (("report", "--from", "x", "--knobs", "empty.json"), "field: --knobs"),
+        (("report", "--from", "x", "--quick"), "field: --quick"),
+        (("report", OWN, SERVER, OWN), "field: NAME\nrule: has the bare name of"),
+        (("crosscheck", "--from", DDP, "--out", "x"), "field: --out"),
+        (("findings", "--without"), "field: --without"),
+        (("nothing",), "invalid choice: 'nothing'"),
+        ((), "the following arguments are required: ACTION"),
         (("findings", "nope"), "NAME"),
         (("crosscheck", "--from", OWN), "(root)"),
         (("report", "--from", DDP), "(root)"),
@@ -53,6 +80,50 @@ def test_bad_input(simharness: Terminal, words: tuple[str, ...], field: str) -> 
     said = simharness("training", *words)
     assert said.code == 2
     assert field in said.err
+
+
+def test_an_own_file_needs_no_header(simharness: Terminal) -> None:
+    """What opens a shipped scenario is nothing that a scenario of one's own must have (docs/scenario.md)."""
+    text = ROOT.joinpath("scenarios/training/clean_own.toml").read_text("utf-8")
+    simharness.directory.joinpath("own.toml").write_text(text[text.index("name = ") :])
+    said = simharness("training", "scenarios", "own.toml")
+    assert said.code == 0, said
+    assert said.out.splitlines()[1].split()[1:3] == ["own", "ring"]
+
+
+def test_a_bare_name(simharness: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the scenarios are, their bare names will do; options and names come in any order."""
+    monkeypatch.chdir(ROOT)
+    said = simharness("training", "--json", "scenarios", "--defect", "UNWEIGHTED_MEAN", "clean_own")
+    assert (said.code, said.json["runs"][0]["name"]) == (1, "clean_own")
+    said = simharness("training", "scenarios", "clean")
+    assert "scenarios/training, which are clean_five, clean_five_ps, clean_own" in said.err
+
+
+@pytest.mark.parametrize("made", ["file", "link", "directory"])
+def test_foreign_files_stay(simharness: Terminal, made: str) -> None:
+    """What training did not write is not written over, and that is said before anything is run."""
+    place = simharness.directory.joinpath("d")
+    for name in ("report.json", "index.html", "bench.json", "emit.toml", "record.json"):
+        place.mkdir(exist_ok=True)
+        if made == "file":
+            place.joinpath(name).write_text("mine")
+        elif made == "link":
+            place.joinpath(name).symlink_to("/dev/null")
+        else:
+            place.joinpath(name).mkdir()
+        case = ("--seed", "1", "--strategy", "ps", "--policy", "own", "--emit", f"d/{name}")
+        words = {
+            "bench.json": ("training", "bench", "--out", "d"),
+            "emit.toml": ("sweep", "training", *case),
+            "record.json": ("training", "crosscheck", "--out", "d/record.json"),
+        }.get(name, ("training", "report", "--out", "d"))
+        before = simharness.tree()
+        said = simharness(*words)
+        assert (said.code, f"file: d/{name}" in said.err) == (2, True), said
+        assert "exists and was not written by" in said.err
+        assert simharness.tree() == before
+        place.joinpath(name).rmdir() if made == "directory" else place.joinpath(name).unlink()
 
 
 def test_a_report_from_a_file(simharness: Terminal) -> None:

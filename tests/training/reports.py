@@ -28,7 +28,9 @@ SCENARIOS = ROOT / "scenarios" / "training"
 
 def file(name: str) -> File:
     path = SCENARIOS / f"{name}.toml"
-    return File(name, path.read_text("utf-8"), lambda reconfigure: load(path, KINDS, reconfigure=reconfigure))
+    return File(
+        name, path.read_text("utf-8"), lambda reconfigure: load(path, KINDS, reconfigure=reconfigure), str(path)
+    )
 
 
 @cache

@@ -163,7 +163,7 @@ def test_the_summary() -> None:
     assert "sweep        10 runs, 1000 steps, 2 failing; first: simharness sweep training --seed 3" in rest
     assert "killed       1 of 1" in rest
     assert "largest disagreement: ring, N = 4, 100,000 parameters: assumed 4.40 ms, simulated 4.48 ms" in rest
-    assert "findings     2, 1 of them confidently wrong" in rest
+    assert "findings     2, 1 of them misleading" in rest
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

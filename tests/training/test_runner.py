@@ -6,7 +6,7 @@ from simharness.assertions.training_oracle.problem import problem_of
 from simharness.core.errors import InputError
 from simharness.training.document import Pair
 from simharness.training.losses import Losses
-from simharness.training.runner import INVARIANTS, pair_names
+from simharness.training.runner import INVARIANTS, File, pair_names
 from simharness.training.sights import NOT_VIOLATIONS, sightings
 from tests.training.reports import SCENARIOS, file, pair, run
 
@@ -70,13 +70,21 @@ def test_a_sight_that_is_not_there_is_not_counted() -> None:
 
 def test_pairs() -> None:
     """Twins by name; a server file without a twin stands beside the ring of the file that it extends."""
+
+    def files(**texts: str) -> dict[str, File]:
+        return {name: file("clean_own")._replace(name=name, text=text) for name, text in texts.items()}
+
     own = HEADER.format("none")
-    files = {"a": own, "a_ps": own, "b_ps": HEADER.format("a_ps.toml")}
-    assert pair_names(files) == [("a", "a", "a_ps"), ("b", "a", "b_ps")]
+    assert pair_names(files(a=own, a_ps=own, b_ps=HEADER.format("a_ps.toml"))) == [
+        ("a", "a", "a_ps"),
+        ("b", "a", "b_ps"),
+    ]
     with pytest.raises(InputError, match=r"a_ps.toml, its twin, is missing"):
-        pair_names({"a": own})
+        pair_names(files(a=own))
     with pytest.raises(InputError, match=r"c.toml is no scenario at hand"):
-        pair_names({"b_ps": HEADER.format("c.toml")})
+        pair_names(files(b_ps=HEADER.format("c.toml")))
+    with pytest.raises(InputError, match=r"b.toml, its twin, is missing"):
+        pair_names(files(b_ps="name = 'without a header'"))
 
 
 @pytest.mark.parametrize("model", ["linear", "sqhinge", "mlp"])

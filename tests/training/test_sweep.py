@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from simharness.cli import training_sweep
 from simharness.cli.main import main
 from simharness.contracts.assertions import TrainProgress
 from simharness.core.canonical_json import parse
@@ -17,7 +18,7 @@ from simharness.training.coverage import REQUIRED
 from simharness.training.document import SweepRow
 from simharness.training.schedules import KINDS as FAULTS
 from simharness.training.schedules import MOST_WORKERS, STRATEGIES, Case, Mix, scenario_of
-from simharness.training.sweep import Row, Space, Totals, report, row_of
+from simharness.training.sweep import LEAST_SEEDS, Row, Space, Totals, report, row_of
 
 KINDS: Final = Kinds()
 SMALL: Final = Space(most_workers=2)
@@ -95,13 +96,13 @@ def test_the_emitted_file_is_the_run(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_the_command_counts_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 3 while a counter is zero (G11); a sweep that was stopped goes on from its rows and ends in the same file."""
+    """Of few seeds coverage is not asked (G16); a sweep that was stopped goes on from its rows and ends in the same file."""
     whole, parts = tmp_path / "whole.ndjson", tmp_path / "parts.ndjson"
     common = ["sweep", "training", "--jobs", "1", "--max-workers", "2", "--strategy", "ps", "--policy", "own"]
-    assert main([*common, "--seeds", "4..6", "--out", str(whole)]) == 3
-    assert "zero         ps: " in capsys.readouterr().out
-    assert main([*common, "--seeds", "4..5", "--out", str(parts)]) == 0  # one seed is no batch
-    assert main([*common, "--seeds", "4..6", "--out", str(parts), "--json"]) == 3
+    assert main([*common, "--seeds", "4..6", "--out", str(whole)]) == 0
+    assert "coverage     too few runs to ask for coverage: 2 seeds of the 200 from which on" in capsys.readouterr().out
+    assert main([*common, "--seeds", "4..5", "--out", str(parts)]) == 0
+    assert main([*common, "--seeds", "4..6", "--out", str(parts), "--json"]) == 0
     assert parts.read_bytes() == whole.read_bytes()
     lines = whole.read_bytes().splitlines()
     assert [parse(line)["seed"] for line in lines] == [4, 5]
@@ -117,6 +118,11 @@ def test_the_command_counts_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFi
         ("training", "--seed", "1", "--trace"),
         ("training", "--seed", "1", "--strategy", "star"),
         ("training", "--seed", "1", "--max-workers", "13"),
+        ("training", "--seed", "1", "--shrink"),
+        ("training", "--seed", "1", "--swim-defect", "ONE_STEP_REFUTE"),
+        ("training", "--seed", "1", "--swim-profile", "production"),
+        ("training", "--seed", "1", "--strategy", "ps", "--policy", "own", "--trace", "--out", "x"),
+        ("training", "--seed", "1", "--strategy", "ps", "--policy", "own", "--trace", "--jobs", "2"),
         ("gossip_flap", "--seed", "1", "--strategy", "ring"),
     ],
 )
@@ -168,3 +174,64 @@ def test_totals() -> None:
     lacking = Totals()
     lacking.add(faked("ps", counters={"epoch end": 1}))
     assert "rollback" in lacking.zero_counters()["ps"]
+
+
+def batch(seeds: int, **fields: Any) -> Totals:
+    """So many seeds of good runs of the server, but for some fields."""
+    totals = Totals()
+    for seed in range(seeds):
+        totals.add(faked("ps", seed=seed, **fields))
+    return totals
+
+
+def test_coverage_is_asked_of_enough_seeds() -> None:
+    """Ruling G16: from 200 seeds on each required counter is due, and four of five runs discriminate; below, that is said."""
+    met = batch(LEAST_SEEDS)
+    assert (met.doubts, met.coverage) == ((), "every required counter was met")
+    few = batch(LEAST_SEEDS - 1, counters={}, discriminating=0)
+    assert few.doubts == ()
+    assert few.coverage == "too few runs to ask for coverage: 199 seeds of the 200 from which on every counter is due"
+    zero = batch(LEAST_SEEDS, counters=dict.fromkeys(REQUIRED, 1) | {"rollback": 0})
+    assert zero.doubts == ("no rollback (ps)",)
+    blind = batch(LEAST_SEEDS, discriminating=0)
+    assert blind.doubts == ("0 of 200 runs with several workers discriminate, at least 80 % must",)
+    assert batch(2, outcome="Inconclusive").doubts == ("2 runs are Inconclusive",)
+    assert report(zero)["doubts"] == zero.doubts
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "headline"),
+    [
+        ({}, 0, "clean"),
+        ({"discriminating": 0}, 3, "inconclusive"),
+        ({"discriminating": 0, "outcome": "Fail", "failed": ["train_weights"]}, 1, "violation"),
+    ],
+)
+def test_why_it_is_3(
+    fields: dict[str, Any],
+    code: int,
+    headline: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The first word and a line of its own say that a batch is inconclusive, and why."""
+    monkeypatch.setattr(
+        training_sweep,
+        "row_of",
+        lambda case, *_: faked(case.strategy, seed=case.seed, policy=case.policy, replay="r", **fields),
+    )
+    assert main(["sweep", "training", "--seeds", "0..200", "--jobs", "1"]) == code
+    out = capsys.readouterr().out
+    assert out.startswith(headline)
+    assert ("inconclusive since 0 of 800 runs with several workers discriminate" in out) == (code == 3)
+
+
+def test_an_emitted_case_is_written_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same command again has the same place; the trace as JSON is one value (foreign files: tests/cli/test_training.py)."""
+    file = tmp_path / "new" / "case.toml"
+    monkeypatch.setattr(training_sweep, "row_of", lambda case, *_: faked(case.strategy, digest="d"))
+    for _ in range(2):
+        named = ["sweep", "training", "--seed", "4", "--strategy", "ps", "--policy", "own", "--max-workers", "2"]
+        assert main([*named, "--emit", str(file)]) == 0
+    assert file.read_text("utf-8").startswith("# A case of the sweep of training, ps, own, seed 4.\n")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 STATE: Final = "alive"
 WORKER: Final = "train_worker"
 HUB: Final = "train_hub"
+NO_NUMPY: Final = "training computes with numpy, which is not installed: pip install 'simharness[train]' (in a clone: pip install -e '.[train]')"
 
 
 class TrainKind:
@@ -46,9 +47,8 @@ class TrainKind:
         """Check the rules across the peers of a job: one hub, at least one worker, one table, shards for everybody (design, 4)."""
         hubs, workers = ([peer.id for peer in peers if peer.kind == kind] for kind in (HUB, WORKER))
         first = peers[0]
-        if not _has_numpy():
-            rule = "training computes with numpy, which is not installed: pip install 'simharness[train]'"
-            return (GroupComplaint(first.id, "kind", rule),)
+        if not has_numpy():
+            return (GroupComplaint(first.id, "kind", NO_NUMPY),)
         wrong = [GroupComplaint(hub, "kind", f"a job has one {HUB}; {hubs[0]!r} is one already") for hub in hubs[1:]]
         if not hubs:
             wrong.append(GroupComplaint(first.id, "kind", f"a {WORKER} needs a peer of kind {HUB}"))
@@ -76,7 +76,7 @@ class TrainKind:
         return TrainHost(context, self.kind_tag)
 
 
-def _has_numpy() -> bool:
+def has_numpy() -> bool:
     """Tell whether the extra `train` is installed."""
     try:
         import simharness.systems.training.kernel  # noqa: F401, PLC0415  # asked of training scenarios only
