@@ -26,6 +26,7 @@ def test_every_block_is_checked() -> None:
 @pytest.mark.parametrize("name", ["run", "approve", "knob"])
 def test_the_console_blocks(name: str, tmp_path: Path) -> None:
     """Typed line by line, they exit and print as they are shown."""
+    tmp_path.joinpath("pyproject.toml").write_text('[project]\nname = "simharness"\n', "utf-8")  # whose docs/ they mean
     play(block(DOCUMENT, "test", name).text, tmp_path)
 
 

@@ -39,6 +39,8 @@ class Aside:
 
     def __init__(self, final: Path, *, directory: bool = True) -> None:
         remove_leftovers(final.parent, final.name)
+        self._made = [parent for parent in final.parents if not parent.exists()] if directory else []
+        """The directories above it that it makes, the innermost first."""
         if directory:
             final.parent.mkdir(parents=True, exist_ok=True)
         self.path, self._lock = _claimed(final, _make_directory if directory else _make_file)
@@ -63,10 +65,13 @@ class Aside:
                     return
 
     def close(self) -> None:
-        """Remove it, if it still has its hidden name."""
+        """Remove it, if it still has its hidden name, and what was made for it alone."""
         if _same(self.path, self._lock):
             _remove(self.path)
         os.close(self._lock)
+        with suppress(OSError):  # whatever has something else in it by now stays
+            for parent in self._made:
+                parent.rmdir()
 
 
 @contextmanager
@@ -127,7 +132,7 @@ def _claimed(final: Path, make: Callable[[Path], object]) -> tuple[Path, int]:
 
 
 def _make_directory(path: Path) -> None:
-    path.mkdir()
+    path.mkdir(parents=True)  # another writer that gave up may have taken its empty directory away again
 
 
 def _make_file(path: Path) -> None:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from simharness.bundle.places import check_replaceable, put_file, structured_io
+from simharness.bundle.places import check_folder, check_replaceable, put_file, structured_io
 from simharness.calibration import report
 from simharness.calibration.across import RELATIONS, across
 from simharness.calibration.compare import Comparison, Verdict
@@ -19,7 +19,7 @@ from simharness.calibration.corpus import (
 )
 from simharness.calibration.pairs import Outcome, calibrate, paired_run, worst
 from simharness.cli import progress, show
-from simharness.cli.calibrate_live import run_pairs
+from simharness.cli.calibrate_live import LIVE_TITLE, run_pairs
 from simharness.cli.main import FAILED, INCONCLUSIVE, PASSED
 from simharness.core import canonical_json
 from simharness.core.errors import InputError
@@ -30,6 +30,10 @@ from simharness.scenario.words import printable
 
 _SCENARIOS: Final = Path("scenarios", "calibration")
 _OUT: Final = Path(".simharness", "calibration")
+_TITLE: Final = "Calibration"
+_HEAD: Final = 1_000
+"""Bytes of a page in which its title stands."""
+
 _TOLERANCES: Final = Path(report.__file__).with_name(FILE)
 _CODES: Final = {Verdict.PASS: PASSED, Verdict.FAIL: FAILED, Verdict.INCONCLUSIVE: INCONCLUSIVE}
 
@@ -50,12 +54,26 @@ def run(args: argparse.Namespace) -> int:
     if not args.no_html:
         plotting.require_plotly()
     out = _OUT if args.out is None else Path(args.out)
+    with structured_io(out):
+        check_folder(out, {"calibration.json": _is_calibration, "report.html": _is_report})
     verdict, document = _run_live(args, out) if args.live else _run_captured(args, out)
     if args.json:
         show.print_json({"verdict": verdict} | document)
     else:
         print("\n".join(f"written      {file}" for file in document["files"]))
     return _CODES[verdict]
+
+
+def _is_calibration(data: bytes) -> bool:
+    try:
+        found = canonical_json.parse(data)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and "pairs" in found
+
+
+def _is_report(data: bytes) -> bool:
+    return any(f"<title>{title}</title>".encode() in data[:_HEAD] for title in (_TITLE, LIVE_TITLE))
 
 
 def _run_live(args: argparse.Namespace, out: Path) -> tuple[Verdict, dict[str, Any]]:
@@ -183,5 +201,5 @@ def _write(
         put_file(files[0], canonical_json.pretty({"pairs": full, "across": plain}) + b"\n")
         if html:
             files.append(out.joinpath("report.html"))
-            put_file(files[1], report.page("Calibration", parts).encode())
+            put_file(files[1], report.page(_TITLE, parts).encode())
     return [printable(str(file)) for file in (*files, *(out.joinpath(pair.name) for pair in pairs))]

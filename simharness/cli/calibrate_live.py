@@ -18,6 +18,7 @@ from simharness.core.units import NS_PER_MS
 from simharness.hosts.kinds import Kinds
 from simharness.scenario.words import printable
 
+LIVE_TITLE: Final = "Live and simulated"
 _TOLERANCES: Final = Path(live.__file__).with_name(live.FILE)
 _REPEATS: Final = 8
 _PATTERN: Final = "live_*.toml"
@@ -130,5 +131,5 @@ def _write(out: Path, done: list[BothWays], *, html: bool) -> list[str]:
         put_file(files[0], canonical_json.pretty({"pairs": full}) + b"\n")
         if html:
             files.append(out.joinpath("report.html"))
-            put_file(files[1], report.page("Live and simulated", parts).encode())
+            put_file(files[1], report.page(LIVE_TITLE, parts).encode())
     return [printable(str(file)) for file in files] + [printable(place) for pair in done for place in pair.bundles]

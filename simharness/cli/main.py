@@ -233,6 +233,8 @@ def _add_supervisor(command: Callable[[str, str], argparse.ArgumentParser]) -> N
         "--shape", default="both", metavar="NAME", help="slurm, kubeflow, or both (both); of batch alone both"
     )
     any_run.add_argument("--defect", metavar="NAME", action="append", default=[], help="switch a rule off, repeatable")
+    replay = supervisor.add_argument_group("replay alone")
+    replay.add_argument("--from", metavar="FILE", dest="source", help="instead of a seed: a file that minimise wrote")
     many = supervisor.add_argument_group("batch, approve")
     many.add_argument("--seeds", metavar="A..B", help="seeds from A to B, B excluded")
     many.add_argument("--jobs", type=_count, metavar="N", help="processes (one a core)")

@@ -1,14 +1,13 @@
 """`simharness shrink`: the smallest scenario that still fails in the same way."""
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from simharness.bundle.places import check_writable, put_file, structured_io
+from simharness.bundle.places import check_own, put_file, structured_io
 from simharness.cli import show
 from simharness.cli.main import INCONCLUSIVE, PASSED
 from simharness.cli.names import default_name
@@ -29,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     kinds = Kinds()
     scenario = load(args.file, kinds, seed=args.seed).scenario
     place = Path(args.out) if args.out is not None else _SHRUNK.joinpath(f"{default_name(args.file)}.toml")
-    _check_place(place)
+    check_own(place, lambda data: data.startswith(_MARK.encode()), by="shrink")
     try:
         with _bar(args) as progress:
             shrunk = Shrinker(scenario, kinds, most_runs=args.most_runs, progress=progress).run()
@@ -54,16 +53,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"{'minimum' if shrunk.complete else 'stopped'}      after {shrunk.runs} runs")
         print(f"replay       simharness run {printable(str(place))}")
     return PASSED if shrunk.complete else INCONCLUSIVE
-
-
-def _check_place(place: Path) -> None:
-    """Refuse a place that holds anything but the outcome of an earlier shrink."""
-    check_writable(place)
-    with structured_io(place):
-        ours = not os.path.lexists(place) or (place.is_file() and place.read_bytes().startswith(_MARK.encode()))
-    if not ours:
-        rule = "exists and was not written by shrink; name a new file, or remove it"
-        raise InputError(file=printable(str(place)), field="out", rule=rule)
 
 
 def _header(file: str, shrunk: Shrunk) -> str:

@@ -43,6 +43,7 @@ from simharness.supervisor.params import SHAPES
 
 RECORD: Final = Path("docs", "approval.json")
 PAGE: Final = Path("docs", "APPROVAL.md")
+_PROJECT: Final = Path("pyproject.toml")
 _EXPLANATIONS: Final = Path("properties", "explanations.toml")
 _LEAST_WORDS: Final = 20
 
@@ -60,10 +61,27 @@ _OF_A_BATCH: Final = {"seeds": None, "seed": None, "twice": False, "coverage": F
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the sub-command."""
+    """Run the sub-command.
+
+    Raises:
+        InputError: If an option would do nothing, or we do not stand in the project, whose docs/ hold the record.
+    """
+    _check_project()
     if args.action == "status":
         return _status(args)
     return approve(args)
+
+
+def _check_project() -> None:
+    with structured_io(_PROJECT):
+        text = _PROJECT.read_text("utf-8") if _PROJECT.exists() else ""
+    try:
+        name = tomllib.loads(text).get("project", {}).get("name")
+    except (tomllib.TOMLDecodeError, AttributeError):
+        name = None
+    if name != "simharness":
+        rule = f"must be that of simharness, in whose docs/ the record stands; {Path.cwd()} is no clone of it"
+        raise InputError(file=str(_PROJECT), field="project.name", rule=rule)
 
 
 def approve(args: argparse.Namespace, knobs: Sequence[SupervisorKnob] = SUPERVISOR) -> int:

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from simharness.bundle.places import check_writable, put_file
 from simharness.cli import show
 from simharness.cli.main import FAILED, INCONCLUSIVE, PASSED
+from simharness.cli.supervisor_options import refuse_foreign
 from simharness.cli.supervisor_pool import tallies
 from simharness.cli.supervisor_shards import BatchFile, merged
 from simharness.cli.sweep_command import seeds
@@ -21,22 +21,22 @@ from simharness.core.errors import InputError
 from simharness.core.units import NS_PER_S
 from simharness.stateful.registry import choose
 from simharness.supervisor.batch import DEFECT_NAMES, Breach, Tally, Task, plain, total
-from simharness.supervisor.direct import Run
 from simharness.supervisor.direct import run as run_seed
-from simharness.supervisor.minimise import minimise, regression
 from simharness.supervisor.params import SHAPES, Shape
 from simharness.supervisor.trace import last_lines
 
-_REGRESSIONS: Final = Path("scenarios", "supervisor", "regressions")
 _MOST_SHOWN: Final = 10
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the sub-command."""
+    from simharness.cli import supervisor_seed  # noqa: PLC0415  # it is built on this module
+
+    refuse_foreign(args)
     actions: dict[str, Callable[[argparse.Namespace], int]] = {
-        "batch": _batch,
-        "minimise": _minimise,
-        "replay": _replay,
+        "batch": supervisor_seed.trace if args.trace and not args.merge else _batch,
+        "minimise": supervisor_seed.minimised,
+        "replay": supervisor_seed.replay,
         "approve": _approval,
         "status": _approval,
     }
@@ -49,10 +49,8 @@ def run(args: argparse.Namespace) -> int:
 def _batch(args: argparse.Namespace) -> int:
     if args.merge:
         return _report(args, *merged([Path(name) for name in args.merge]))
-    if args.trace:
-        return _trace(args)
     task = task_of(args)
-    say_defects(args, task)
+    say_defects(args, task.defects)
     done = ran(args, task, stop_at_first=args.stop_at_first)
     return _report(args, task, total(done.tallies), done)
 
@@ -134,10 +132,10 @@ def defects_of(args: argparse.Namespace) -> tuple[str, ...]:
     return tuple([choose(name, DEFECT_NAMES, what="defect", field="--defect") for name in dict.fromkeys(names)])
 
 
-def say_defects(args: argparse.Namespace, task: Task) -> None:
+def say_defects(args: argparse.Namespace, defects: Sequence[str]) -> None:
     """A run with a defect on says so on its first line (K1)."""
-    if task.defects and not args.json:
-        print(f"defects      {', '.join(task.defects)}")
+    if defects and not args.json:
+        print(f"defects      {', '.join(defects)}")
 
 
 def _shard(text: str | None) -> tuple[int, int]:
@@ -210,75 +208,3 @@ def _show_coverage(tally: Tally, uncovered: dict[str, tuple[str, ...]]) -> None:
             print(f"    {name:<34} {seen}")
         for name in uncovered.get(shape, ()):
             print(f"    {name:<34} 0  required")
-
-
-# --- one seed --------------------------------------------------------------------------------------------------------
-
-
-def _one(args: argparse.Namespace) -> tuple[Task, Shape, Run]:
-    """Run the one seed of the command line in its one shape, and keep its schedule.
-
-    Raises:
-        InputError: If more than one is named.
-    """
-    task = task_of(args)
-    if task.last - task.first != 1 or len(task.shapes) != 1:
-        raise InputError(file="(command line)", field="--seed", rule="give one --seed and one --shape")
-    shape = task.shapes[0]
-    return task, shape, run_seed(task.first, shape, defects=task.switched_off, keep=True)
-
-
-def _trace(args: argparse.Namespace) -> int:
-    task, _, found = _one(args)
-    if args.json:
-        show.print_json({"trace_hash": found.trace_hash, "violated": found.violated, "lines": found.lines})
-    else:
-        say_defects(args, task)
-        for line in found.lines:
-            print(line)
-        print(f"{'clean' if found.violated is None else 'violation':<12} {found.trace_hash}")
-    return PASSED if found.violated is None else FAILED
-
-
-def _minimise(args: argparse.Namespace) -> int:
-    task, shape, found = _one(args)
-    if found.violated is None:
-        rule = f"seed {task.first} in the shape {shape} breaks no invariant"
-        raise InputError(file="(command line)", field="--seed", rule=rule)
-    say_defects(args, task)
-    small = minimise(found, defects=task.switched_off)
-    name, text = regression(small, found_with=task.defects)
-    path = Path(args.out) if args.out is not None else _REGRESSIONS.joinpath(name)
-    check_writable(path)
-    put_file(path, text.encode())
-    report = {
-        "invariant": found.violated,
-        "before": small.before,
-        "size": small.size,
-        "runs": small.runs,
-        "file": str(path),
-    }
-    if args.json:
-        show.print_json(report)
-    else:
-        print(f"minimised    invariant {found.violated}: {small.before} -> {small.size} entries, {path}")
-    return PASSED
-
-
-def _replay(args: argparse.Namespace) -> int:
-    """Run one seed twice, and its recorded schedule once."""
-    from simharness.supervisor.params import table  # noqa: PLC0415
-
-    task, shape, found = _one(args)
-    again = run_seed(task.first, shape, defects=task.switched_off)
-    replayed = run_seed(
-        task.first, shape, given=table(found.profile), schedule=found.schedule, defects=task.switched_off
-    )
-    equal = found.trace_hash == again.trace_hash == replayed.trace_hash
-    if args.json:
-        hashes = [found.trace_hash, again.trace_hash, replayed.trace_hash]
-        show.print_json({"equal": equal, "hashes": hashes, "violated": found.violated})
-    else:
-        say_defects(args, task)
-        print(f"{'equal' if equal else 'differs':<12} {found.trace_hash}")
-    return PASSED if equal else FAILED

@@ -101,6 +101,23 @@ def test_bad_input_exits_with_2(simharness: Terminal, corpus: Path, argv: tuple[
     assert not simharness.directory.joinpath("c").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("notes", "c\nfield: out\nrule: holds something else than this command writes: notes"),
+        ("calibration.json", "c/calibration.json\nfield: out\nrule: exists and was not written by this command"),
+        ("report.html", "c/report.html\nfield: out\nrule: exists and was not written by this command"),
+    ],
+)
+def test_a_foreign_directory_is_refused(simharness: Terminal, corpus: Path, name: str, rule: str) -> None:
+    """Before anything is run, and it stays as it is."""
+    Path("c").mkdir()
+    Path("c", name).write_text("{}", "utf-8")
+    before = simharness.tree()
+    said = simharness("calibrate", "n3_own_relay_stub", "--no-html", "--out", "c")
+    assert (said.code, rule in said.err, simharness.tree()) == (2, True, before)
+
+
 def test_nothing_to_compare_is_bad_input(simharness: Terminal) -> None:
     """Without a pair to be found the command says how to name one."""
     said = simharness("calibrate")

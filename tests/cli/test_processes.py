@@ -14,12 +14,12 @@ ENDLESS_NS = 10**15
 PATIENCE_S = 60
 
 
-def _start_and_wait(directory: Path, *argv: str) -> "subprocess.Popen[str]":
+def _start_and_wait(directory: Path, *argv: str, partial: str = ".x.0.partial") -> "subprocess.Popen[str]":
     """Start a run and return once it has begun: its events file is open."""
     process = subprocess.Popen(
         command(*argv), cwd=directory, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    events = directory.joinpath(".x.0.partial", "events.ndjson")
+    events = directory.joinpath(partial, "events.ndjson")
     give_up = time.monotonic() + PATIENCE_S
     while not events.exists() and process.poll() is None and time.monotonic() < give_up:
         time.sleep(0.02)
@@ -65,6 +65,19 @@ def test_an_interrupted_run_exits_with_130(simharness: Terminal, more: tuple[str
     assert sorted(path.name for path in simharness.directory.iterdir()) == ["long.toml", *(("x",) if more else ())]
     if more:
         assert b'"reason": "aborted"' in (simharness.tree()["x/manifest.json"] or b"")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_told_to_end(simharness: Terminal, number: signal.Signals) -> None:
+    """SIGTERM and SIGHUP do what Ctrl-C does; the directory that was made for the bundle alone goes too (ruling C6)."""
+    if signal.getsignal(number) is signal.SIG_IGN:
+        pytest.skip("it is ignored here, and by what is started here")
+    simharness.write("long.toml", duration_ns=ENDLESS_NS)
+    process = _start_and_wait(simharness.directory, "run", "long.toml", "--out", "d/e/x", partial="d/e/.x.0.partial")
+    process.send_signal(number)
+    _, err = process.communicate()
+    assert (process.returncode, err) == (130, "interrupted\n")
+    assert [*simharness.tree()] == ["long.toml"]
 
 
 def test_a_reader_that_is_gone_is_no_error(simharness: Terminal) -> None:

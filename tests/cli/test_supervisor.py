@@ -50,6 +50,82 @@ def test_a_failing_seed_shrinks_to_a_file(simharness: Terminal, tmp_path: Path) 
     assert "defects" not in text
 
 
+def test_the_line_that_minimise_prints_shows_the_failure(simharness: Terminal) -> None:
+    """Parents are made; the printed command fails with the same invariant, without the defect it passes; once more is no harm."""
+    argv = (
+        "supervisor",
+        "minimise",
+        "--seed",
+        "0",
+        "--shape",
+        "slurm",
+        "--defect",
+        "ungated_start",
+        "--out",
+        "a/b.toml",
+    )
+    said = simharness(*argv)
+    assert said.code == 0
+    (line,) = [line.split()[2:] for line in said.out.splitlines() if line.startswith("replay ")]
+    assert line == ["supervisor", "replay", "--from", "a/b.toml", "--defect", "UNGATED_START"]
+    said = simharness(*line)
+    assert (said.code, said.out.splitlines()[0].split()) == (1, ["defects", "UNGATED_START"])
+    assert said.out.splitlines()[2].startswith("invariant 4: ")
+    assert simharness(*line, "--json").json["violated"] == "4"
+    said = simharness(*line[:4])
+    assert (said.code, said.out.split()[0]) == (0, "clean")
+    assert simharness(*argv).code == 0
+
+
+@pytest.mark.parametrize("out", ["notes", "link", "folder", "notes/x.toml", "/dev/full"])
+def test_minimise_destroys_nothing(simharness: Terminal, monkeypatch: pytest.MonkeyPatch, out: str) -> None:
+    """A file of somebody else, a link to it, a directory, a device: refused before anything is run, and left as they are."""
+    monkeypatch.setattr("simharness.cli.supervisor_seed.run_seed", None)
+    Path("notes").write_text("mine", "utf-8")
+    Path("link").symlink_to("notes")
+    Path("folder").mkdir()
+    before = simharness.tree()
+    argv = ("--seed", "0", "--shape", "slurm", "--defect", "ungated_start", "--out", out)
+    said = simharness("supervisor", "minimise", *argv)
+    assert (said.code, said.err.splitlines()[0]) == (2, f"file: {out}")
+    assert (simharness.tree(), Path("link").is_symlink()) == (before, True)
+
+
+def test_knobs_destroys_nothing(simharness: Terminal) -> None:
+    """A file where a hunt would write, and that no hunt wrote, is refused before the hunt."""
+    Path("d").mkdir()
+    Path("d", "UNGATED_START-mine.toml").write_text("mine", "utf-8")
+    said = simharness("knobs", "--system", "supervisor", "--defect", "UNGATED_START", "--out", "d", *ONE_JOB)
+    assert (said.code, "was not written by knobs" in said.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("argv", "field"),
+    [
+        (("replay", "--seed", "1", "--shape", "slurm", "--twice"), "--twice"),
+        (("replay", "--seed", "1", "--shape", "slurm", "--coverage"), "--coverage"),
+        (("replay", "--seed", "1", "--shape", "slurm", "--out", "x"), "--out"),
+        (("replay", "--seeds", "1..2", "--shape", "slurm"), "--seeds"),
+        (("replay", "--from", "x", "--seed", "1"), "--seed"),
+        (("replay",), "--seed"),
+        (("replay", "--seed", "1"), "--shape"),
+        (("minimise", "--seed", "1", "--shape", "slurm", "--jobs", "2"), "--jobs"),
+        (("minimise", "--shape", "slurm"), "--seed"),
+        (("batch", "--seed", "1", "--common"), "--common"),
+        (("batch", "--seed", "1", "--from", "x"), "--from"),
+        (("batch", "--merge", "x", "--twice"), "--twice"),
+        (("batch", "--seed", "1", "--trace", "--twice"), "--twice"),
+        (("approve", "--coverage"), "--coverage"),
+        (("status", "--jobs", "2"), "--jobs"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(simharness: Terminal, argv: tuple[str, ...], field: str) -> None:
+    """So is one that is missing: the field is its name."""
+    said = simharness("supervisor", *argv)
+    assert (said.code, said.err.splitlines()[1]) == (2, f"field: {field}")
+    assert simharness.tree() == {}
+
+
 def test_a_hunt_says_what_it_found_a_scenario_with(simharness: Terminal, tmp_path: Path) -> None:
     """The file that a hunted knob leaves names the knob in its header."""
     argv = ("--system", "supervisor", "--defect", "UNGATED_START", "--out", str(tmp_path), *ONE_JOB)

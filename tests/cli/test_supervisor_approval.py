@@ -20,7 +20,26 @@ from tests.cli.support import Terminal
 from tests.documents import ROOT, block
 from tests.supervisor.test_approve import of_the_bar
 
+PROJECT = {"pyproject.toml": b'[project]\nname = "simharness"\n'}
 SMALL = ("supervisor", "approve", "--seeds", "0..2", "--jobs", "1")
+
+
+@pytest.fixture(autouse=True)
+def project(simharness: Terminal) -> None:
+    """Stand in the project, whose record it is."""
+    for name, data in PROJECT.items():
+        simharness.directory.joinpath(name).write_bytes(data)
+
+
+@pytest.mark.parametrize("text", [None, '[project]\nname = "other"\n', "project = 3", "["])
+def test_outside_of_the_project_there_is_no_record(simharness: Terminal, text: str | None) -> None:
+    """Neither is one looked for, nor a docs/ made in somebody else's directory."""
+    place = simharness.directory.joinpath("pyproject.toml")
+    place.unlink() if text is None else place.write_text(text, "utf-8")
+    for argv in (SMALL, ("supervisor", "status")):
+        said = simharness(*argv)
+        assert (said.code, [*simharness.tree()]) == (2, [] if text is None else ["pyproject.toml"])
+        assert f"{simharness.directory} is no clone of it" in said.err
 
 
 def put(found: Approval) -> None:
@@ -43,7 +62,7 @@ def test_a_small_run_is_recorded_and_partial(simharness: Terminal) -> None:
     assert lines[0].startswith("partial      8 runs, ")
     assert "missing      2 of 50000 seeds in the shape slurm" in lines
     assert lines[-1] == f"recorded     {RECORD}, {PAGE}"
-    assert sorted(simharness.tree()) == ["docs", str(PAGE), str(RECORD)]
+    assert sorted(simharness.tree()) == ["docs", str(PAGE), str(RECORD), *PROJECT]
     assert PAGE.read_text("utf-8").startswith("# Approval of the job supervisor\n")
     found = from_plain(orjson.loads(RECORD.read_bytes()))
     assert (found.sources, found.runs, found.task.twice, found.sample) == (
@@ -140,7 +159,7 @@ def test_an_explanation_that_explains_nothing(simharness: Terminal, text: str, f
 def test_what_would_make_less_of_it_is_refused(simharness: Terminal, argv: tuple[str, ...]) -> None:
     """A defect above all; one structured error, and nothing is written."""
     said = simharness("supervisor", *argv)
-    assert (said.code, simharness.tree()) == (2, {})
+    assert (said.code, simharness.tree()) == (2, PROJECT)
     assert "rule: " in said.err
 
 
@@ -215,7 +234,7 @@ def test_sources_that_change_meanwhile_are_not_recorded(simharness: Terminal, mo
     digests = iter(["before", "after"])
     monkeypatch.setattr(supervisor_approval, "source_digest", lambda: next(digests))
     said = simharness(*SMALL)
-    assert (said.code, simharness.tree()) == (2, {})
+    assert (said.code, simharness.tree()) == (2, PROJECT)
     assert "they changed meanwhile" in said.err
 
 
