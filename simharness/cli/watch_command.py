@@ -80,8 +80,14 @@ def _changes(places: Sequence[Path]) -> Iterator[tuple[str, ...]]:
     )
     for changed in watcher:
         if changed or not begun:
-            yield tuple(sorted({Path(path).name for _, path in changed}))
+            yield tuple(sorted({_shown(Path(path)) for _, path in changed}))
         begun = True
+
+
+def _shown(path: Path) -> str:
+    """Return a file's place below the working directory, or its name and its folder's: several files have one name."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(Path(path.parent.name, path.name))
 
 
 class Found(NamedTuple):

@@ -65,11 +65,19 @@ def text_of(error: BaseException) -> str:
 def blame(error: BaseException) -> str:
     """Return type and text of an exception, and the line that raised it, without the path, which differs between machines."""
     frames = extract_tb(error.__traceback__)
-    where = ""
-    if frames and not isinstance(error, SyntaxError):  # which names its own file and line
-        where = f" ({PurePath(frames[-1].filename).name}, line {frames[-1].lineno})"
-    text = text_of(error)
+    where, text = "", text_of(error)
+    if isinstance(error, SyntaxError):  # which names its own file and line
+        own, whole = PurePath(error.filename or "").name, _in_package(error.filename or "")
+        text = text.replace(f"({own}, line ", f"({whole}, line ")
+    elif frames:
+        where = f" ({_in_package(frames[-1].filename)}, line {frames[-1].lineno})"
     return f"{type(error).__name__}{': ' if text else ''}{text}{where}"
+
+
+def _in_package(file: str) -> str:
+    """Return a file's name; of an `__init__.py` with its package, since every package has one."""
+    path = PurePath(file)
+    return f"{path.parent.name}/{path.name}" if path.name == "__init__.py" else path.name
 
 
 def _cut(text: str) -> str:

@@ -180,6 +180,7 @@ def _peers(
     peers: list[PeerDecl] = []
     kind_of: dict[str, HostKind] = {}
     found = cache(partial(find, kinds))
+    broken: dict[str, None] = {}
     groups, before = Groups(document), len(document.problems)
     for _, entry, complain in _rows(document, "peers"):
         values, sound = read(spec, entry, complain)
@@ -188,7 +189,9 @@ def _peers(
             name = values["kind"]
             complain("kind", unknown(f"host kind {shown(name)}", name, kinds.names()))
         elif isinstance(kind, InputError):
-            complain("kind", f"{kind.problem.field} ({kind.problem.file}) {kind.problem.rule}")
+            if values["kind"] not in broken:  # one piece of code is one mistake, however many peers need it
+                complain("kind", f"{kind.problem.field} ({kind.problem.file}) {kind.problem.rule}")
+            broken[values["kind"]] = None
             continue
         if kind is None or "id" not in values:
             continue

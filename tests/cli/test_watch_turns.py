@@ -51,6 +51,26 @@ def test_a_turn_says_that_it_runs_and_why_it_broke_off(simharness: Terminal) -> 
     assert "the third wheel" in turn["trouble"]
 
 
+def test_a_change_is_named_with_its_folder(simharness: Terminal) -> None:
+    """Every package has an `__init__.py`: below the working directory the whole way is shown, elsewhere the folder."""
+    here = simharness.directory
+    assert watch_command._shown(here / "systems" / "swim" / "__init__.py") == "systems/swim/__init__.py"
+    assert watch_command._shown(Path("/elsewhere/systems/swim/__init__.py")) == "swim/__init__.py"
+
+
+@pytest.mark.usefixtures("one_turn")
+def test_code_that_cannot_be_loaded_is_told_once(simharness: Terminal) -> None:
+    """Three peers of a kind whose code somebody is writing are one mistake, in a file that its package tells from others."""
+    simharness.directory.joinpath("boom.py").unlink()
+    package = simharness.directory.joinpath("boom")
+    package.mkdir()
+    package.joinpath("__init__.py").write_text("x = 1\ndef f(:\n", encoding="utf-8")
+    peers = "".join(f'[[peers]]\nid = "{peer}"\nkind = "boom"\ninitial_state = "ready"\n' for peer in "cde")
+    said = simharness("watch", simharness.write("x.toml", peers))
+    assert said.out.count("SyntaxError") == 1
+    assert "(boom/__init__.py, line 2)" in said.out
+
+
 @pytest.mark.usefixtures("one_turn")
 def test_a_turn_that_goes_well(simharness: Terminal) -> None:
     """Verdicts, and no trouble."""

@@ -119,7 +119,7 @@ def test_a_scenario_runs_again_on_the_edited_code(project: Path, watching) -> No
     members = project / "simharness" / "systems" / "swim" / "members.py"
     edit(members, LAW_OF_B1, "if False:")
     broken = watcher.turn()
-    assert broken["changed"] == ["members.py"]
+    assert broken["changed"] == ["simharness/systems/swim/members.py"]
     assert "a4 self_incarnation_bounded(peer=orchestrator): Pass -> Fail" in broken["new"]
     edit(members, "if False:", "if (:")
     unparsable = watcher.turn()
