@@ -11,6 +11,7 @@ from typing import Any, Final
 from simharness.bundle.places import check_writable, put_file, structured_io
 from simharness.cli import show, supervisor_hunts, training_hunts
 from simharness.cli.main import FAILED, PASSED
+from simharness.cli.training_inputs import require_numpy
 from simharness.core.errors import InputError
 from simharness.core.units import NS_PER_S
 from simharness.stateful.knobs import Exemption, Hunt, Knob, exemptions_from, hunt, row
@@ -19,6 +20,8 @@ from simharness.stateful.registry import KNOBS, choose, resolve
 _EXEMPTIONS: Final = Path("properties", "exemptions.toml")
 _SEEDED: Final = ("supervisor", "training")
 """The systems whose hunters are seeds and not a property."""
+_POOLED: Final = ("supervisor",)
+"""The systems whose hunt is spread over processes, and has knobs that break something seldom."""
 _COLUMNS: Final = ("defect", "examples", "mutations", "peers", "fired", "seconds", "file")
 
 
@@ -27,9 +30,12 @@ def run(args: argparse.Namespace) -> int:
     check_writable(Path(args.out).joinpath("x.toml"))
     exemptions = known_exemptions()
     systems = _systems(args)
+    _refuse_idle(args, systems)
     knobs = _chosen(args, systems)
     seeded = supervisor_hunts.chosen(args, exemptions) if "supervisor" in systems else []
     jobs = training_hunts.chosen(args) if "training" in systems else []
+    if jobs:
+        require_numpy()
     if not args.json:
         names = dict.fromkeys([one.defect for table in (knobs, seeded, jobs) for one in table])
         print(f"defects switched on, one at a time: {', '.join(names)}")
@@ -61,17 +67,35 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _systems(args: argparse.Namespace) -> list[str]:
-    """Return the systems whose defects are hunted.
+    """Return the systems whose defects are hunted; put the names of defects, which are spelt in any case, as they are.
 
     Raises:
         InputError: If a system, or a defect of the systems, is unknown.
     """
     system = choose(args.system, (*KNOBS, "all"), what="system", field="--system")
     systems = [name for name in KNOBS if system in (name, "all")]
-    known = [knob.defect for name in systems for knob in resolve(KNOBS[name])]
-    for name in args.defect:
-        choose(name, known, what="defect", field="--defect")
+    known = dict.fromkeys(knob.defect for name in systems for knob in resolve(KNOBS[name]))
+    args.defect = [choose(name.upper(), known, what="defect", field="--defect") for name in args.defect]
     return systems
+
+
+def _refuse_idle(args: argparse.Namespace, systems: Sequence[str]) -> None:
+    """Refuse an option that nothing here heeds.
+
+    Raises:
+        InputError: If there is one.
+    """
+    for option, given, heeding in (
+        ("--full", args.full, _SEEDED),
+        ("--frequent", args.frequent, _POOLED),
+        ("--jobs", args.jobs is not None, _POOLED),
+    ):
+        if given and not any(name in systems for name in heeding):
+            rule = f"only the hunt of {' and '.join(heeding)} heeds it; --system is {args.system}"
+            raise InputError(file="(command line)", field=option, rule=rule)
+    if args.frequent and (args.full or args.defect):
+        rule = f"chooses defects; so does {'--full' if args.full else '--defect'}"
+        raise InputError(file="(command line)", field="--frequent", rule=rule)
 
 
 def _chosen(args: argparse.Namespace, systems: Sequence[str]) -> list[Knob]:
