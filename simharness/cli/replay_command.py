@@ -21,7 +21,10 @@ def run(args: argparse.Namespace) -> int:
     """Replay into a scratch directory; exit 1 if the digests differ, and show the first divergence."""
     original = opened(args.bundle)
     if original.manifest["termination"].get("source") == "live":
-        rule = "a live run has no second time; `simharness run` simulates its scenario, `diff` compares the two"
+        rule = (
+            "a live run has no second time; `simharness run` simulates its scenario. The two always differ, since no clock is "
+            "that exact: `simharness calibrate --live` says whether they are alike"
+        )
         raise InputError(file=str(original.root.joinpath("manifest.json")), field="termination.source", rule=rule)
     if original.manifest["termination"].get("reason") == "aborted":
         rule = "this bundle is partial: its run was broken off, and a replay would go on to the end; `simharness run` runs it"

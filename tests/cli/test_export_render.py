@@ -61,7 +61,10 @@ def test_timelines_of_named_nodes(simharness: Terminal) -> None:
     assert len(said.json["files"]) == 4
     said = simharness("render", "x.tar.gz", "--out", "out", "--node", "nobody")
     assert said.code == 2
-    assert "field: node\nrule: no node is called nobody: orchestrator, stage-0, stage-1\n" in said.err
+    assert (
+        "file: (command line)\nfield: --node\nrule: no node is called nobody: orchestrator, stage-0, stage-1\n"
+        in said.err
+    )
 
 
 @pytest.mark.parametrize("source", ["none", "empty", "text", "cut", "damaged", "traversal"])

@@ -155,4 +155,6 @@ def test_both_bundles_go_through_the_same_commands(
     assert main(["diff", live, simulated]) == 1
     capsys.readouterr()
     assert main(["replay", live]) == 2
-    assert "termination.source" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "termination.source" in said
+    assert "`simharness calibrate --live` says whether they are alike" in said  # `diff` never says that they are

@@ -28,6 +28,9 @@ MOST_NODES: Final = 64
 """How many nodes get timelines unless some are named: there is a file for every ordered pair."""
 
 
+_ASKED: Final = "(command line)"
+
+
 class Rendered(NamedTuple):
     """What was written."""
 
@@ -47,7 +50,7 @@ def render(capture: Capture, final: Path, nodes: Sequence[str] = ()) -> Rendered
         InputError: If the run is malformed, a label is unknown, there are too many nodes, `final` holds anything else, or the
             operating system refuses a write.
     """
-    labels = _timeline_labels(capture, nodes, final)
+    labels = _timeline_labels(capture, nodes)
     with structured_io(final):
         _check_replaceable(final)
         partial = Aside(final)
@@ -103,19 +106,19 @@ def _text(capture: Capture, sections: Sequence[Section]) -> str:
     return "\n".join(head) + "\n"
 
 
-def _timeline_labels(capture: Capture, nodes: Sequence[str], final: Path) -> list[str]:
+def _timeline_labels(capture: Capture, nodes: Sequence[str]) -> list[str]:
     """Return the labels of the nodes that get timelines, in manifest order."""
     known = [node.label for node in capture.nodes if not node.orphan]
     for label in nodes:
         if label not in known:
-            raise InputError(file=str(final), field="node", rule=f"no node is called {cell(label)}: {', '.join(known)}")
+            raise InputError(file=_ASKED, field="--node", rule=f"no node is called {cell(label)}: {', '.join(known)}")
     labels = [label for label in known if label in nodes] if nodes else known
     if len(labels) > MOST_NODES:
         rule = f"{len(labels)} nodes would give {len(labels) * (len(labels) - 1)} timelines; name those that matter"
-        raise InputError(file=str(final), field="node", rule=rule)
+        raise InputError(file=_ASKED, field="--node", rule=rule)
     names = [timeline_name(one, other) for one in labels for other in labels if one != other]
     if len(dict.fromkeys(names)) != len(names):
-        raise InputError(file=str(final), field="node", rule="labels that contain -to- make timelines share a name")
+        raise InputError(file=_ASKED, field="--node", rule="labels that contain -to- make timelines share a name")
     return labels
 
 
