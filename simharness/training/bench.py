@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from simharness.contracts.host import KindRegistry
 from simharness.core.errors import InputError
 from simharness.core.units import NS_PER_S
-from simharness.training import costs, walls
+from simharness.training import costs
 from simharness.training.document import Bench, Cell, Crossover, Disagreement, Tag
 
 SILENT: Final = 0.01
@@ -21,9 +21,10 @@ _WORKERS: Final = {False: (1, 2, 4, 8, 16), True: (1, 2, 4)}
 _CROSSED: Final = {False: (2, 4, 8, 16), True: (2, 4)}
 _PACED: Final = {False: (1, 2, 4, 8), True: (1, 2, 4)}
 _MS: Final = 1_000_000
+PACE: Final = "ring: simulator"
 _HUBS: Final = {"ring": "ring", "ps": "server"}
 _SPEEDUP_OF: Final = 100_000
-_FIRST: Final = (
+FIRST: Final = (
     "More workers make a step do more in the time that it is assumed to take, and the simulator pays for each of them: it computes "
     "every worker's share and every message in one process. What speeds up is the job that is described, never the machine that "
     "describes it."
@@ -49,7 +50,7 @@ def bench(kinds: KindRegistry, *, quick: bool, told: Callable[[str], object]) ->
         assumptions=link.described(),
         cells=(*cells, *measured),
         speedups=speedups,
-        disagreements=(*_first(speedups, measured), *disagreements),
+        disagreements=tuple(disagreements),
         crossovers=tuple(crossovers),
     )
     check_explained(found.disagreements)
@@ -138,6 +139,8 @@ def _speedups(cells: Sequence[Cell]) -> tuple[Cell, ...]:
 
 def _measured(kinds: KindRegistry, *, quick: bool, told: Callable[[str], object]) -> list[Cell]:
     """Return steps a second of this machine, and the ratios that have a budget (training design, section 24)."""
+    from simharness.training import walls  # noqa: PLC0415  # it computes with numpy, which rendering a report does without
+
     virtual_ns, rounds = (NS_PER_S // 4, 1) if quick else (NS_PER_S, 3)
     cells = []
     for strategy in walls.STRATEGIES:
@@ -175,22 +178,12 @@ def _measured(kinds: KindRegistry, *, quick: bool, told: Callable[[str], object]
     return cells
 
 
-def _first(speedups: Sequence[Cell], measured: Sequence[Cell]) -> list[Disagreement]:
-    """Set the assumed speedup of the ring beside what the simulator does, both relative to one worker: the first disagreement."""
-    assumed = {c.workers: c.value for c in speedups if c.tag == "assumed" and c.what == costs.LAYOUT_NAMES["ring"]}
-    pace = {c.workers: c.value for c in measured if c.what == "ring: simulator"}
-    return [
-        Disagreement(
-            what="speedup over one worker, ring",
-            workers=workers,
-            parameters=_SPEEDUP_OF,
-            one=assumed[workers],
-            one_tag="assumed",
-            other=pace[workers] / pace[1],
-            other_tag="measured",
-            unit="x",
-            explanation=_FIRST,
-        )
-        for workers in sorted(pace)
-        if workers in assumed and workers > 1
-    ]
+def beside(found: Bench) -> list[tuple[Cell, Cell]]:
+    """Return, by workers, the assumed speedup of the ring and what the simulator of it does in a second: the first disagreement.
+
+    The one rises with the workers and the other falls. They are of two tags, so neither is divided by anything of the other, and
+    there is no measured speedup (training design, section 19).
+    """
+    pace = {cell.workers: cell for cell in found.cells if cell.tag == "measured" and cell.what == PACE}
+    ring = [cell for cell in found.speedups if cell.tag == "assumed" and cell.what == costs.LAYOUT_NAMES["ring"]]
+    return [(cell, pace[cell.workers]) for cell in ring if cell.workers in pace]

@@ -5,7 +5,7 @@ from html import escape
 from typing import Final
 
 from simharness.training import charts
-from simharness.training.bench import SILENT
+from simharness.training.bench import FIRST, SILENT, beside
 from simharness.training.document import Bench, Cell, Disagreement, Tag
 from simharness.training.marking import table
 
@@ -21,16 +21,14 @@ _TAGS: Final[dict[Tag, str]] = {
 
 def benchmarks(bench: Bench) -> str:
     """Return the section."""
-    first = [each for each in bench.disagreements if each.other_tag == "measured"]
-    others = [each for each in bench.disagreements if each.other_tag != "measured"]
     return (
         "<p>A simulator cannot measure speedup. It can compute what the speedup would be under stated assumptions, and it "
         "can be "
         "measured itself. Those are different claims: they are tagged and stand apart, and where they disagree, the "
         "disagreement is "
         f"the finding.</p><p>Assumed: {escape(bench.assumptions)}.</p>"
-        f"{_first(bench, first)}{_speedups(bench)}{_steps(bench, 'assumed')}{_steps(bench, 'simulated')}{_measured(bench)}"
-        f"<h3>Where the assumed and the simulated disagree</h3>{_disagreements(others)}{_crossover(bench)}"
+        f"{_first(bench)}{_speedups(bench)}{_steps(bench, 'assumed')}{_steps(bench, 'simulated')}{_measured(bench)}"
+        f"<h3>Where the assumed and the simulated disagree</h3>{_disagreements(bench.disagreements)}{_crossover(bench)}"
     )
 
 
@@ -38,17 +36,16 @@ def _tag(tag: Tag) -> str:
     return f'<span class="tag">{tag}</span>'
 
 
-def _first(bench: Bench, first: Sequence[Disagreement]) -> str:
+def _first(bench: Bench) -> str:
     """Return the assumed speedup and the simulator's own pace, beside each other and not in one table."""
-    if not first:
+    both = beside(bench)
+    if not both:
         return ""
-    ring = [cell for cell in bench.speedups if cell.tag == "assumed" and cell.what == "ring"]
-    pace = [cell for cell in bench.cells if cell.what == "ring: simulator"]
-    last = first[-1]
+    ring, pace = ([pair[side] for pair in both] for side in (0, 1))
     words = (
-        f"With {last.workers} workers the ring is assumed to do {last.one:.2f} times the work of one in the same time; the "
-        f"simulator of "
-        f"the same job does {last.other:.2f} times as many steps a second. {last.explanation}"
+        f"With {ring[-1].workers} workers the ring is assumed to do {ring[-1].value:.2f} times the work of one in the same time; "
+        f"the simulator makes {pace[0].value:,.0f} steps a second of the same job with {pace[0].workers} worker and "
+        f"{pace[-1].value:,.0f} with {pace[-1].workers}. {FIRST}"
     )
     return (
         f"<h3>The first disagreement</h3><p>{escape(words)}</p>"

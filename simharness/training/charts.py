@@ -28,6 +28,7 @@ SIGNS: Final = {
 """The symbols as characters, for the key."""
 
 _SHADE: Final = "rgba(194, 87, 26, 0.13)"
+_GREY: Final = "#9aa5b1"
 _LINE: Final = 1.5
 _NS_A_MS: Final = 1_000_000
 
@@ -169,8 +170,23 @@ def _log_range(values: Iterable[float]) -> list[float]:
 
 
 def invisible_figure(found: Invisible, div_id: str) -> str:
-    """Draw the loss of a clean run and of the unweighted mean on common axes, and where invariant 1 turns red."""
+    """Draw the loss of a clean run and of the unweighted mean on common axes, and where invariant 1 turns red.
+
+    Clean runs with other seeds lie in grey behind them: what one curve by itself could as well have been.
+    """
     figure = plotting.figure(340)
+    for place, other in enumerate(found.others):
+        figure.add_scatter(
+            x=list(range(len(other.losses))),
+            y=list(other.losses),
+            mode="lines",
+            line={"color": _GREY, "width": 1},
+            hovertemplate=f"clean, seed {other.seed}<extra></extra>",
+            name="clean, other seeds",
+            legendgroup="others",
+            showlegend=place == 0,
+            meta="other seed",
+        )
     sides = (
         ("weighted by samples", found.clean, plotting.BLUE, "solid"),
         ("unweighted mean", found.wrong, plotting.ORANGE, "dot"),
@@ -201,13 +217,17 @@ def invisible_figure(found: Invisible, div_id: str) -> str:
         )
         figure.add_vline(x=broken.step, line_color=plotting.RED, line_width=1, line_dash="dot")
     every = [step.loss for _, run, _, _ in sides for step in run.steps]
+    every += [loss for other in found.others for loss in other.losses]
     figure.update_yaxes(type="log", range=_log_range(every), title="loss")
     figure.update_xaxes(title="step")
     return plotting.html(figure, div_id)
 
 
 def sweep_figure(rows: Sequence[SweepRow], div_id: str) -> str:
-    """Draw every seed by its number of workers; hovering gives the line that replays it."""
+    """Draw every seed by its number of workers; hovering gives the line that replays it.
+
+    The run of one policy is a full sign, that of the other an open one around it: they have one seed and so many workers.
+    """
     figure = plotting.figure(320)
     for outcome, colour, symbol in (
         ("Pass", plotting.GREEN, "square"),
@@ -216,23 +236,25 @@ def sweep_figure(rows: Sequence[SweepRow], div_id: str) -> str:
         ("Abort", "#4a5568", "x"),
         ("Diverged", "#8a4f9e", "x"),
     ):
-        some = [row for row in rows if row.outcome == outcome]
-        if some:
-            figure.add_scatter(
-                x=[row.seed for row in some],
-                y=[row.workers for row in some],
-                mode="markers",
-                marker={"color": colour, "symbol": symbol, "size": 7},
-                customdata=[
-                    f"{row.policy}, {row.steps} steps, {row.discriminating} discriminating, {row.rollbacks} rollbacks"
-                    f"<br>worst {row.ratio:.3g} of the tolerance<br>{row.replay}"
-                    for row in some
-                ],
-                hovertemplate="seed %{x}, %{y} workers<br>%{customdata}<extra></extra>",
-                name=f"{outcome} ({len(some)})",
-            )
+        for policy, end, size in (("own", "", 6), ("reshard", "-open", 12)):
+            some = [row for row in rows if (row.outcome, row.policy) == (outcome, policy)]
+            if some:
+                figure.add_scatter(
+                    x=[row.seed for row in some],
+                    y=[row.workers for row in some],
+                    mode="markers",
+                    marker={"color": colour, "symbol": symbol + end, "size": size},
+                    customdata=[
+                        f"{row.policy}, {row.steps} steps, {row.discriminating} discriminating, {row.rollbacks} rollbacks"
+                        f"<br>worst {row.ratio:.3g} of the tolerance<br>{row.replay}"
+                        for row in some
+                    ],
+                    hovertemplate="seed %{x}, %{y} workers<br>%{customdata}<extra></extra>",
+                    name=f"{outcome}, {policy} ({len(some)})",
+                )
+    seeds = [row.seed for row in rows] or [0]
     figure.update_layout(showlegend=True)
-    figure.update_xaxes(title="seed")
+    figure.update_xaxes(title="seed", dtick=max(1, ceil((max(seeds) - min(seeds)) / 10)), tickformat="d")
     figure.update_yaxes(title="workers", dtick=1)
     return plotting.html(figure, div_id)
 

@@ -121,8 +121,16 @@ class Pair(Form, frozen=True, kw_only=True):
         return self.ring, self.ps
 
 
+class Curve(Form, frozen=True, kw_only=True):
+    """The clean run under another seed: other samples, orders and delays."""
+
+    seed: int
+    losses: tuple[float, ...]
+    """After each step."""
+
+
 class Invisible(Form, frozen=True, kw_only=True):
-    """The clean run of a model beside that of the unweighted mean, same schedule."""
+    """The clean run of a model beside that of the unweighted mean, same schedule, and beside clean runs with other seeds."""
 
     model: str
     clean: Run
@@ -130,6 +138,14 @@ class Invisible(Form, frozen=True, kw_only=True):
     largest_difference: float
     """Of the two losses at one step, relative to the clean one."""
     at_step: int
+    others: tuple[Curve, ...] = ()
+    largest_noise: float = 0.0
+    """Of a clean loss with another seed and the clean one at one step, relative to the clean one."""
+
+    @property
+    def passes_for_noise(self) -> bool:
+        """Whether another seed makes a larger difference than the wrong weighting."""
+        return self.largest_difference <= self.largest_noise
 
 
 class SweepRow(Form, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """The report as one HTML page that needs nothing but itself. The same report gives the same bytes."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Final
 
@@ -14,6 +14,7 @@ from simharness.training.coverage import REQUIRED
 from simharness.training.document import STRATEGY_NAMES, Finding, Invisible, Kill, Pair, Report, Run, SweepRow
 from simharness.training.known import KNOWN
 from simharness.training.marking import anchor, section, table
+from simharness.training.report import curve_words, outcome_of, totals_of
 from simharness.training.runner import INVARIANTS
 from simharness.training.sights import NOT_VIOLATIONS, sightings
 
@@ -66,9 +67,9 @@ _CLAIM: Final = (
     (
         "The weighting by samples is the whole of it. A mean of the workers' means, unweighted, is right as long as all batches "
         "have one "
-        "size, which ends as soon as a worker dies or an epoch ends on a short batch. A loss curve does not show it: the "
-        "figures below set "
-        "both beside each other."
+        "size, which ends as soon as a worker dies or an epoch ends on a short batch. A loss curve by itself does not show it: "
+        "whoever has one curve has nothing to compare it with, and the wrong one falls as the right one does. The figures below "
+        "set both beside each other, where they can be told apart, and beside clean runs with other seeds."
     ),
 )
 _INVARIANT_WORDS: Final = (
@@ -110,13 +111,8 @@ def page(report: Report) -> str:
     links = "".join(f'<a href="#{name}">{escape(title)}</a>' for name, title, _ in shown)
     body = "".join(section(name, title, text) for name, title, text in shown)
     words = f"simharness {report.version}{', quick' if report.quick else ''}; byte for byte the same from the same report.json"
-    head = f'<p>{chip(_worst(report.runs))} <span class="quiet">{escape(words)}</span></p><nav>{links}</nav>\n'
+    head = f'<p>{chip(outcome_of(report))} <span class="quiet">{escape(words)}</span></p><nav>{links}</nav>\n'
     return pages.page(TITLE, head + body + _SCRIPT, script=plotting.plotly_script(), style=_STYLE)
-
-
-def _worst(runs: Iterable[Run]) -> str:
-    outcomes = [run.outcome for run in runs]
-    return next(word for word in ("Fail", "Inconclusive", "Pass") if word in outcomes or word == "Pass")
 
 
 def _claim(report: Report) -> str:
@@ -130,10 +126,7 @@ def _invisible(found: Sequence[Invisible]) -> str:
     for each in found:
         broken = each.wrong.broken
         said = "invariant 1 stays silent" if broken is None else f"invariant 1 fails at step {broken.step}"
-        words = (
-            f"{said}; the losses differ by at most {100 * each.largest_difference:.1f} % of the right one, at step "
-            f"{each.at_step} of {len(each.clean.steps)}"
-        )
+        words = f"{said}; {curve_words(each)} of the right one, the mean most at step {each.at_step} of {len(each.clean.steps)}"
         title = f"{each.model}: the clean run, and the unweighted mean under the same schedule"
         note = "" if broken is None else f' <span class="quiet">{escape(broken.note)}</span>'
         drawn.append(
@@ -162,15 +155,19 @@ def _invariants(report: Report) -> str:
 
 def _not_violations(report: Report) -> str:
     pairs = {pair.name: pair for pair in report.pairs}
-    items = []
+    items, missing = [], []
     for sight in NOT_VIOLATIONS:
         seen = sightings(sight, pairs)
-        link = f"<code>{escape(sight.scenario)}</code>: not part of this report"
-        if seen is not None:
-            times = "once" if seen == 1 else f"{seen} times"
-            link = f'<a href="#{anchor(sight.scenario)}">{escape(sight.scenario)}</a>, seen {times}'
+        if seen is None:
+            missing.append(f"<li>{escape(sight.says)} <code>{escape(sight.scenario)}</code></li>")
+            continue
+        times = "once" if seen == 1 else f"{seen} times"
+        link = f'<a href="#{anchor(sight.scenario)}">{escape(sight.scenario)}</a>, seen {times}'
         items.append(f'<li>{escape(sight.says)} <span class="quiet">{link}</span></li>')
-    return f"<p>All of this happens in the runs below, and no invariant objects.</p><ol>{''.join(items)}</ol>"
+    quick = "A quick report runs some schedules only. " if report.quick else ""
+    others = f"{quick}What schedules show that were not run for this report"
+    rest = f"<details><summary>{others}</summary><ul>{''.join(missing)}</ul></details>" if missing else ""
+    return f"<p>All of this happens in the runs below, and no invariant objects.</p><ol>{''.join(items)}</ol>{rest}"
 
 
 def _scenarios(report: Report) -> str:
@@ -275,7 +272,7 @@ def _sweep(rows: Sequence[SweepRow]) -> str:
         f"faults; every seed replays to the same bytes. {len(rows)} runs, {sum(row.steps for row in rows)} steps, "
         f"{sum(row.failing for row in rows)} failing, {sum(row.rollbacks for row in rows)} rollbacks; "
         f"{discriminating} of {len(some)} runs with two workers or more discriminate; the worst deviation is "
-        f"{max(row.ratio for row in rows):.3g} of the tolerance."
+        f"{max(row.ratio for row in rows):.3g} of the tolerance. Coverage: {totals_of(rows).coverage}."
     )
     figures = "".join(
         f"<div><h3>{escape(name)}</h3>"
@@ -376,7 +373,7 @@ def _finding(finding: Finding) -> str:
     if finding.confidently_wrong:
         rows.insert(0, ("would have been concluded", finding.wrong_conclusion))
     lines = "".join(f"<p><b>{escape(name)}:</b> {escape(words)}</p>" for name, words in rows)
-    mark = ' <span class="chip fail">confidently wrong</span>' if finding.confidently_wrong else ""
+    mark = ' <span class="chip fail">misleading</span>' if finding.confidently_wrong else ""
     return (
         f'<article class="{"wrong" if finding.confidently_wrong else "right"}"><h3>{escape(finding.title)} '
         f'<span class="chip none">{escape(finding.about.replace("_", " "))}</span>{mark}</h3>{lines}'

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from simharness.core.errors import InputError
-from simharness.training.bench import check_explained
-from simharness.training.document import TAGS, Bench, Break, Disagreement, Kill, Pair, Report, Run, SweepRow
+from simharness.training.bench import beside, check_explained
+from simharness.training.document import TAGS, Bench, Break, Disagreement, Invisible, Kill, Pair, Report, Run, SweepRow
 from simharness.training.runner import INVARIANTS
 from simharness.training.sweep import Totals
 
@@ -16,6 +16,22 @@ if TYPE_CHECKING:
 
 _SIGNS: Final = {"Pass": "+", "Fail": "X", "Inconclusive": "?"}
 _NS_A_S: Final = 1_000_000_000
+
+
+def normal(report: Report) -> Report:
+    """Return a report with its numbers as they are read back: a figure that came out whole is a float all the same.
+
+    From there on page and document are the same bytes, however often they are read and written.
+    """
+    return msgspec.json.decode(msgspec.json.encode(report), type=Report)
+
+
+def outcome_of(report: Report) -> str:
+    """Return the worst that a report shows: of its runs, of its sweep and what that lacks, of its kill table."""
+    outcomes = [run.outcome for run in report.runs] + ["Fail" if row.failing else row.outcome for row in report.sweep]
+    outcomes += ["Fail" for kill in report.kills if not kill.killed and not kill.exempt]
+    outcomes += ["Inconclusive" for _ in totals_of(report.sweep).uncovered]
+    return next(word for word in ("Fail", "Inconclusive", "Pass") if word in outcomes or word == "Pass")
 
 
 def encode(report: Report) -> bytes:
@@ -77,6 +93,16 @@ def run_lines(pairs: Sequence[Pair]) -> list[str]:
     return lines
 
 
+def curve_words(found: Invisible) -> str:
+    """Say how far the wrong weighting moves a loss curve, and how far another seed does."""
+    moved = f"the unweighted mean moves the loss by at most {100 * found.largest_difference:.1f} %"
+    if not found.others:
+        return moved
+    seeds = f"{len(found.others)} other seeds of the clean run (other samples, other orders) by up to "
+    seeds += f"{100 * found.largest_noise:.1f} %"
+    return f"{moved}, {seeds}{'' if found.passes_for_noise else ', which is less'}"
+
+
 def sweep_line(rows: Sequence[SweepRow]) -> str:
     """Return the totals of a sweep."""
     failing = [row for row in rows if row.failing]
@@ -102,16 +128,15 @@ def kill_lines(kills: Sequence[Kill]) -> list[str]:
 
 def largest(bench: Bench) -> Disagreement | None:
     """Return the largest disagreement between an assumed and a simulated figure."""
-    some = [each for each in bench.disagreements if each.other_tag == "simulated"]
-    return max(some, key=lambda each: abs(each.relative), default=None)
+    return max(bench.disagreements, key=lambda each: abs(each.relative), default=None)
 
 
 def bench_lines(bench: Bench) -> list[str]:
-    """Return the first disagreement and the largest one."""
+    """Return the first disagreement, assumed speedup beside measured pace, and the largest one."""
     lines = [
-        f"{each.what}, N = {each.workers}: {each.one_tag} {each.one:.2f}x, {each.other_tag} {each.other:.2f}x"
-        for each in bench.disagreements
-        if each.other_tag == "measured"
+        f"ring, N = {ring.workers}: assumed to do {ring.value:.2f}x the work of one worker; measured, the simulator makes "
+        f"{pace.value:,.0f} steps/s of it"
+        for ring, pace in beside(bench)
     ]
     most = largest(bench)
     if most is not None:
@@ -127,9 +152,7 @@ def lines(report: Report) -> list[str]:
     found = run_lines(report.pairs)
     for each in report.invisible:
         when = "never" if each.wrong.broken is None else f"at step {each.wrong.broken.step}"
-        found.append(
-            f"invisible    {each.model}: losses differ by at most {100 * each.largest_difference:.1f} %; invariant 1 fails {when}"
-        )
+        found.append(f"loss curve   {each.model}: {curve_words(each)}; invariant 1 fails {when}")
     if report.sweep:
         found.append(f"sweep        {sweep_line(report.sweep)}")
     if report.kills:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from simharness.assertions.setting import from_scenario
 from simharness.bundle.digest import events_digest
 from simharness.contracts.assertions import TRAINING_INVARIANTS, Verdict
@@ -16,12 +18,13 @@ from simharness.scenario.build import Reconfigure
 from simharness.scenario.loader import Loaded
 from simharness.stateful.headers import Header, header_of
 from simharness.stateful.playing import play
-from simharness.training.document import Break, Invisible, Judged, Pair, Run
+from simharness.training.document import Break, Curve, Invisible, Judged, Pair, Run
 from simharness.training.steps import seen
 
 SERVER: Final = "_ps"
 KINDS: Final = ("train_worker", "train_hub")
 INVARIANTS: Final = tuple(str(kind.__struct_config__.tag) for kind in TRAINING_INVARIANTS)
+_SEEDS: Final = 1 << 64
 _WEIGHTING: Final = "UNWEIGHTED_MEAN"
 
 
@@ -51,15 +54,15 @@ def defective(*defects: str) -> dict[str, Any]:
     return {"defects": list(defects), "guards": False}
 
 
-def run_file(file: File, kinds: KindRegistry, settings: Mapping[str, Any] | None = None) -> Run:
-    """Run a scenario file from beginning to end.
+def run_file(file: File, kinds: KindRegistry, settings: Mapping[str, Any] | None = None, *, later_seed: int = 0) -> Run:
+    """Run a scenario file from beginning to end, under its own seed or one so much later.
 
     Raises:
         EngineAbort: If the run cannot go on.
         InputError: If it is no training job.
     """
     loaded = file.load(with_settings(settings) if settings else None)
-    scenario = loaded.scenario
+    scenario = msgspec.structs.replace(loaded.scenario, seed=(loaded.scenario.seed + later_seed) % _SEEDS)
     facts = from_scenario(scenario).training
     if facts is None or not facts.checked:
         raise InputError(file=file.shown, field="peers", rule="is no training job of a model with a reference")
@@ -184,15 +187,31 @@ def run_pairs(files: Mapping[str, File], kinds: KindRegistry, *, told: Callable[
     return tuple(pairs)
 
 
-def invisible(file: File, model: str, kinds: KindRegistry) -> Invisible:
-    """Run a schedule with a model, and again with the mean of the workers' means, unweighted."""
+def invisible(file: File, model: str, kinds: KindRegistry, *, others: int) -> Invisible:
+    """Run a schedule with a model, again with the mean of the workers' means, unweighted, and clean under so many other seeds."""
     settings = {"model": model, "hidden": 4}
     clean = run_file(file, kinds, settings)
     wrong = run_file(file, kinds, {**settings, **defective(_WEIGHTING)})
-    apart = [
-        (abs(one.loss - other.loss) / one.loss, one.step)
-        for one, other in zip(clean.steps, wrong.steps, strict=False)
-        if one.loss
-    ]
-    difference, at_step = max(apart, default=(0.0, 0))
-    return Invisible(model=model, clean=clean, wrong=wrong, largest_difference=difference, at_step=at_step)
+    found = [run_file(file, kinds, settings, later_seed=number) for number in range(1, others + 1)]
+    difference, at_step = _apart(clean, wrong)
+    return Invisible(
+        model=model,
+        clean=clean,
+        wrong=wrong,
+        largest_difference=difference,
+        at_step=at_step,
+        others=tuple([Curve(seed=run.seed, losses=tuple([step.loss for step in run.steps])) for run in found]),
+        largest_noise=max([_apart(clean, run)[0] for run in found], default=0.0),
+    )
+
+
+def _apart(clean: Run, other: Run) -> tuple[float, int]:
+    """Return the largest difference of two losses at one step, relative to the clean one, and the step."""
+    return max(
+        [
+            (abs(one.loss - two.loss) / one.loss, one.step)
+            for one, two in zip(clean.steps, other.steps, strict=False)
+            if one.loss
+        ],
+        default=(0.0, 0),
+    )

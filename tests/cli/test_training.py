@@ -1,11 +1,15 @@
 """`simharness training`: scenarios with and without defects, the report from a file, cross-check, findings."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import msgspec
 import orjson
 import pytest
 
 from simharness.training import report as reports
-from tests.cli.support import Terminal
+from tests.cli.support import Terminal, environment
 from tests.cli.test_json import documented, shape
 from tests.documents import ROOT
 from tests.training.reports import small
@@ -167,3 +171,57 @@ def test_findings(simharness: Terminal) -> None:
     said = simharness("training", "findings", "coarse_tolerance", "--json")
     assert (said.code, shape(said.json)) == (1, documented("training-findings"))
     assert simharness("training", "findings", "coarse_tolerance", "--without").code == 0
+
+
+WITHOUT = """
+import sys
+sys.modules["numpy"] = None
+from simharness.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def without_numpy(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process that has no numpy."""
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT, *words],
+        cwd=directory,
+        env=environment(),
+        check=False,
+        text=True,
+        capture_output=True,
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("training", "report"),
+        ("training", "scenarios", OWN),
+        ("training", "bench"),
+        ("training", "crosscheck"),
+        ("training", "crosscheck", "--from", DDP),
+        ("training", "findings", "even_shards"),
+        ("sweep", "training", "--seed", "1"),
+        ("knobs", "--system", "training"),
+        ("run", OWN),
+    ],
+    ids=" ".join,
+)
+def test_without_numpy_the_extra_is_named(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """One structured error with the extra that is missing, and code 2, whichever command it is."""
+    said = without_numpy(tmp_path, *words)
+    assert said.returncode == 2, said
+    assert said.stderr.count("rule:") == 1
+    assert "numpy, which is not installed: pip install 'simharness[train]'" in said.stderr
+    assert said.stdout == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_report_is_rendered_without_numpy(tmp_path: Path) -> None:
+    """What renders and lists computes nothing."""
+    tmp_path.joinpath("r.json").write_bytes(reports.encode(small()))
+    said = without_numpy(tmp_path, "training", "report", "--from", "r.json", "--out", "out")
+    assert (said.returncode, said.stderr) == (1, ""), said
+    assert tmp_path.joinpath("out/index.html").exists()
+    assert without_numpy(tmp_path, "training", "findings").returncode == 0

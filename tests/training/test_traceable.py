@@ -14,6 +14,7 @@ from simharness.training.document import Report
 from simharness.training.known import KNOWN
 from simharness.training.page import page
 from simharness.training.sights import NOT_VIOLATIONS, sightings
+from simharness.training.sweep import LEAST_SEEDS
 from tests.training.reports import small
 
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
@@ -75,6 +76,7 @@ def totals(report: Report) -> Iterator[int]:
     pairs = {pair.name: pair for pair in report.pairs}
     yield from (sightings(sight, pairs) or 0 for sight in NOT_VIOLATIONS)
     some = [row for row in report.sweep if row.workers > 1]
+    yield from (len({row.seed for row in report.sweep}), LEAST_SEEDS)  # the second is the rule's, not the report's
     yield from (len(some), sum(row.discriminating > 0 for row in some), sum(row.failing for row in report.sweep))
     yield from (sum(row.steps for row in report.sweep), sum(row.rollbacks for row in report.sweep))
     for strategy in ("ring", "ps"):
