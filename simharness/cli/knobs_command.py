@@ -1,6 +1,7 @@
 """`simharness knobs`: the kill table, every defect switched on in turn (ruling K1)."""
 
 import argparse
+import re
 import sys
 import time
 import tomllib
@@ -8,9 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from simharness.bundle.places import check_writable, put_file, structured_io
+from simharness.bundle.places import check_own, check_writable, put_file, structured_io
 from simharness.cli import show, supervisor_hunts, training_hunts
 from simharness.cli.main import FAILED, PASSED
+from simharness.cli.supervisor_files import is_minimised
 from simharness.cli.training_inputs import require_numpy
 from simharness.core.errors import InputError
 from simharness.core.units import NS_PER_S
@@ -22,6 +24,7 @@ _SEEDED: Final = ("supervisor", "training")
 """The systems whose hunters are seeds and not a property."""
 _POOLED: Final = ("supervisor",)
 """The systems whose hunt is spread over processes, and has knobs that break something seldom."""
+_FOUND: Final = re.compile(rb"# (Minimal failing example of the property |[A-Z_]+, caught by )")
 _COLUMNS: Final = ("defect", "examples", "mutations", "peers", "fired", "seconds", "file")
 
 
@@ -36,6 +39,9 @@ def run(args: argparse.Namespace) -> int:
     jobs = training_hunts.chosen(args) if "training" in systems else []
     if jobs:
         require_numpy()
+    for one in (*knobs, *seeded, *jobs):
+        for place in sorted(Path(args.out).glob(f"{one.defect}[-_.]*")):
+            check_own(place, _is_ours, by="knobs")
     if not args.json:
         names = dict.fromkeys([one.defect for table in (knobs, seeded, jobs) for one in table])
         print(f"defects switched on, one at a time: {', '.join(names)}")
@@ -64,6 +70,11 @@ def run(args: argparse.Namespace) -> int:
             print(f"wrong        {line}")
         print(f"killed       {sum(one['killed'] for one in rows)} of {len(rows)}")
     return FAILED if wrong else PASSED
+
+
+def _is_ours(data: bytes) -> bool:
+    """Tell whether a file is what a hunt found."""
+    return _FOUND.match(data) is not None or is_minimised(data)
 
 
 def _systems(args: argparse.Namespace) -> list[str]:

@@ -302,6 +302,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RefusedError as error:  # of standard output itself
         complain(error)
         return BAD_INPUT
+    except KeyboardInterrupt:  # before the command has begun, or when it has ended
+        complain("interrupted")
+        return INTERRUPTED
 
 
 def _answered(words: Sequence[str], *, as_json: bool) -> int:

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from simharness.bundle.places import check_own, put_file, structured_io
-from simharness.cli.supervisor_files import is_minimised
+from simharness.bundle.places import put_file, structured_io
 from simharness.cli.supervisor_pool import tallies
 from simharness.core.units import NS_PER_S
 from simharness.stateful.knobs import Exemption
@@ -46,9 +45,6 @@ def run(
 ) -> None:
     """Hunt the defects; add a row for each hunt, and what is not as it should be."""
     exempt = _exempt(exemptions)
-    for knob in knobs:
-        for place in sorted(Path(args.out).glob(f"{knob.defect}-*.toml")):
-            check_own(place, is_minimised, by="knobs")
     for knob in knobs:
         for alone in (False, True) if args.full and "X1" in knob.caught_by else (False,):
             row, kill = _hunted(args, knob, alone=alone, exempt=knob.defect in exempt)

@@ -43,7 +43,7 @@ def tallies(
     """
     pieces = (piece for block in blocks for piece in _pieces(task, block, caught_by))
     whole, stopped = Tally(), False
-    for done in map(_run, pieces) if jobs == 1 else ordered(_run, pieces, jobs, start=gc.disable):
+    for done in map(_run, pieces) if jobs == 1 else ordered(_run, pieces, jobs, start=_start):
         if not stopped:
             whole = whole.plus(done.tally)
         stopped = stopped or done.stopped
@@ -60,6 +60,12 @@ def _pieces(task: Task, block: Block, caught_by: tuple[str, ...] | None) -> Iter
         yield _Piece(task, Block(shape=block.shape, first=first, last=last), caught_by, last == block.last)
 
 
+def _start() -> None:
+    """Collect garbage once a piece, which leaves little, and never look at the code itself: a tenth faster."""
+    gc.freeze()
+    gc.disable()
+
+
 def _run(piece: _Piece) -> _Done:
     caught_by = piece.caught_by
 
@@ -67,6 +73,6 @@ def _run(piece: _Piece) -> _Done:
         return not caught_by or breach.invariant in caught_by
 
     tally = run_block(piece.task, piece.block, stop_at=None if caught_by is None else stop)
-    if not gc.isenabled():  # in a process of its own: once a piece is a tenth faster, and a piece leaves little
+    if not gc.isenabled():  # in a process of its own
         gc.collect()
     return _Done(tally, piece.last, caught_by is not None and any(map(stop, tally.breaches)))

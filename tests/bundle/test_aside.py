@@ -81,3 +81,19 @@ def test_a_name_that_was_given_on_is_not_removed(tmp_path: Path) -> None:
     assert successor.path.is_dir()
     successor.close()
     assert tmp_path.joinpath("out").is_dir()
+
+
+def test_a_writer_that_gives_up_takes_the_directories_away_that_it_made(tmp_path: Path) -> None:
+    """Those above its place that hold nothing else by then, and none that was there before it."""
+    tmp_path.joinpath("old").mkdir()
+    for place, left in (("old/a/b/x", ["old"]), ("old/x", ["old"]), ("a/x", ["old"])):
+        Aside(tmp_path.joinpath(place)).close()
+        assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == left
+    held = Aside(tmp_path.joinpath("a/b/x"))
+    tmp_path.joinpath("a/mine").touch()
+    held.close()
+    assert sorted(path.name for path in tmp_path.joinpath("a").iterdir()) == ["mine"]
+    held = Aside(tmp_path.joinpath("c/x"))
+    held.put(tmp_path.joinpath("c/x"), lambda _: None)
+    held.close()
+    assert tmp_path.joinpath("c/x").is_dir()

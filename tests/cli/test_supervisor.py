@@ -1,5 +1,6 @@
 """`simharness supervisor`: batches that add up and go on, failures that replay and shrink, exit codes."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -91,12 +92,21 @@ def test_minimise_destroys_nothing(simharness: Terminal, monkeypatch: pytest.Mon
     assert (simharness.tree(), Path("link").is_symlink()) == (before, True)
 
 
-def test_knobs_destroys_nothing(simharness: Terminal) -> None:
-    """A file where a hunt would write, and that no hunt wrote, is refused before the hunt."""
+@pytest.mark.parametrize(
+    ("system", "name"),
+    [
+        ("supervisor", "UNGATED_START-mine.toml"),
+        ("training", "UNWEIGHTED_MEAN_ring.toml"),
+        ("swim", "OWN_PAUSE_COUNTED.toml"),
+    ],
+)
+def test_knobs_destroys_nothing(simharness: Terminal, system: str, name: str) -> None:
+    """A file where a hunt may write, and that no hunt wrote, is refused before the hunt; one that a hunt wrote is not."""
     Path("d").mkdir()
-    Path("d", "UNGATED_START-mine.toml").write_text("mine", "utf-8")
-    said = simharness("knobs", "--system", "supervisor", "--defect", "UNGATED_START", "--out", "d", *ONE_JOB)
-    assert (said.code, "was not written by knobs" in said.err) == (2, True)
+    Path("d", name).write_text("mine", "utf-8")
+    said = simharness("knobs", "--system", system, "--defect", re.split("[-.]|_ring", name)[0], "--out", "d")
+    assert (said.code, said.err.splitlines()[0], "was not written by knobs" in said.err) == (2, f"file: d/{name}", True)
+    assert Path("d", name).read_text("utf-8") == "mine"
 
 
 @pytest.mark.parametrize(
@@ -131,6 +141,7 @@ def test_a_hunt_says_what_it_found_a_scenario_with(simharness: Terminal, tmp_pat
     argv = ("--system", "supervisor", "--defect", "UNGATED_START", "--out", str(tmp_path), *ONE_JOB)
     assert simharness("knobs", *argv).code == 0
     (file,) = tmp_path.iterdir()
+    assert simharness("knobs", *argv).code == 0
     assert file.name.startswith("UNGATED_START-4-")
     assert ", found with UNGATED_START, minimised\n" in file.read_text("utf-8")
 
