@@ -39,11 +39,11 @@ def run(args: argparse.Namespace) -> int:
     jobs = training_hunts.chosen(args) if "training" in systems else []
     if jobs:
         require_numpy()
-    for one in (*knobs, *seeded, *jobs):
-        for place in sorted(Path(args.out).glob(f"{one.defect}[-_.]*")):
+    names = dict.fromkeys([one.defect for table in (knobs, seeded, jobs) for one in table])
+    for name in names:
+        for place in sorted(Path(args.out).glob(f"{name}[-_.]*")):
             check_own(place, _is_ours, by="knobs")
     if not args.json:
-        names = dict.fromkeys([one.defect for table in (knobs, seeded, jobs) for one in table])
         print(f"defects switched on, one at a time: {', '.join(names)}")
     rows: list[dict[str, Any]] = []
     table: list[tuple[str, ...]] = []
