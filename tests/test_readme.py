@@ -22,7 +22,7 @@ from simharness.stateful.conformance import HostKindConformance
 from tests.documents import ROOT, block, blocks, play
 
 README = "README.md"
-TESTED = {"flap", "loop", "scenario", "host", "entry", "bundle", "supervisor"}
+TESTED = {"activate", "flap", "loop", "scenario", "host", "entry", "bundle", "supervisor"}
 
 RUMOUR_SCENARIO = """
 name = "rumour"
@@ -95,6 +95,18 @@ def test_the_setup_commands() -> None:
     assert len({match["venv"] for match in found.values() if match}) == 2
     assert ".venv*/" in ROOT.joinpath(".gitignore").read_text(encoding="utf-8").splitlines()
     assert all(match["venv"].startswith(".venv") for match in found.values() if match)
+
+
+def test_how_simharness_is_called() -> None:
+    """The later commands find it: what is activated, before any of them, is the environment that the first one makes."""
+    made = re.match(r"python3 -m venv (\S+) ", block(README, "ci", "main").text)
+    assert made is not None
+    assert block(README, "test", "activate").text == f". {made[1]}/bin/activate\n"
+    text = ROOT.joinpath(README).read_text(encoding="utf-8")
+    assert text.index("<!-- test: activate -->") < text.index("$ simharness")
+    assert f"`{made[1]}/bin/simharness`" in text
+    project = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert "simharness" in project["scripts"]
 
 
 @pytest.mark.parametrize("name", ["flap", "loop", "supervisor"])
