@@ -18,12 +18,11 @@ from simharness.pages import plotting
 from simharness.run import simulator_version
 from simharness.scenario.words import printable
 from simharness.stateful.registry import choose
-from simharness.systems.training.config import STRATEGY_OF
 from simharness.training import page, report
 from simharness.training.bench import bench
 from simharness.training.document import Bench, Finding, Form, Kill, Report, Run, SweepRow
 from simharness.training.findings import findings_from
-from simharness.training.runner import File, defective, invisible, run_file, run_pairs
+from simharness.training.runner import File, defective, foreign_to, invisible, run_file, run_pairs
 from simharness.training.sweep import Space, row_of
 
 if TYPE_CHECKING:
@@ -89,11 +88,11 @@ def _with_defects(files: Sequence[File], defects: Sequence[str], *, named: bool)
     kept = []
     for file in files:
         strategy = str(file.load(None).scenario.peers[0].kind_config.get("strategy", "")) if defects else ""
-        foreign = [name for name in defects if STRATEGY_OF.get(name, strategy) != strategy]
+        foreign = foreign_to(strategy, defects)
         if not foreign:
             kept.append(file)
         elif named:
-            rule = f"{foreign[0]} is a defect of strategy {STRATEGY_OF[foreign[0]]!r}, and {file.shown} is {strategy!r}"
+            rule = f"{file.shown} is of strategy {strategy!r}, which has no code for {foreign[0]}"
             raise InputError(file=COMMAND_LINE, field="--defect", rule=rule)
     if not kept:
         raise InputError(file=COMMAND_LINE, field="--defect", rule="no strategy has all of these")

@@ -12,8 +12,7 @@ from simharness.scenario.build import Reconfigure
 from simharness.scenario.loader import Loaded, load
 from simharness.scenario.words import printable
 from simharness.stateful.registry import choose
-from simharness.systems.training.config import TrainingDefect
-from simharness.training.runner import File
+from simharness.training.runner import DEFECTS, File
 
 SCENARIOS: Final = Path("scenarios", "training")
 COMMAND_LINE: Final = "(command line)"
@@ -35,8 +34,7 @@ def defects_named(names: Iterable[str]) -> tuple[str, ...]:
     Raises:
         InputError: If one is unknown.
     """
-    known = tuple(TrainingDefect)
-    return tuple(dict.fromkeys([choose(name.upper(), known, what="defect", field="--defect") for name in names]))
+    return tuple(dict.fromkeys([choose(name.upper(), DEFECTS, what="defect", field="--defect") for name in names]))
 
 
 def files_of(names: Sequence[str], kinds: Kinds) -> list[File]:

@@ -18,12 +18,14 @@ from simharness.scenario.build import Reconfigure
 from simharness.scenario.loader import Loaded
 from simharness.stateful.headers import Header, header_of
 from simharness.stateful.playing import play
+from simharness.systems.training.config import STRATEGY_OF, TrainingDefect
 from simharness.training.document import Break, Curve, Invisible, Judged, Pair, Run
 from simharness.training.steps import seen
 
 SERVER: Final = "_ps"
 KINDS: Final = ("train_worker", "train_hub")
 INVARIANTS: Final = tuple(str(kind.__struct_config__.tag) for kind in TRAINING_INVARIANTS)
+DEFECTS: Final = tuple(TrainingDefect.__members__)
 _SEEDS: Final = 1 << 64
 _WEIGHTING: Final = "UNWEIGHTED_MEAN"
 
@@ -52,6 +54,11 @@ def with_settings(settings: Mapping[str, Any]) -> Reconfigure:
 def defective(*defects: str) -> dict[str, Any]:
     """Return the settings that switch defects on and guards off: what is wrong is then for an invariant to see."""
     return {"defects": list(defects), "guards": False}
+
+
+def foreign_to(strategy: str, defects: Sequence[str]) -> list[str]:
+    """Return the defects that a strategy has no code for."""
+    return [name for name in defects if STRATEGY_OF.get(name, strategy) != strategy]
 
 
 def run_file(file: File, kinds: KindRegistry, settings: Mapping[str, Any] | None = None, *, later_seed: int = 0) -> Run:

@@ -58,7 +58,7 @@ def test_scenarios_as_json(simharness: Terminal) -> None:
         ),
         (
             ("scenarios", OWN, "--defect", "dup_push"),
-            f"--defect\nrule: DUP_PUSH is a defect of strategy 'ps', and {OWN}",
+            f"--defect\nrule: {OWN} is of strategy 'ring', which has no code for DUP",
         ),
         (("scenarios", OWN, "--out", "x"), "usage: simharness training scenarios"),
         (("scenarios", "--from", "x", OWN), "usage: simharness training scenarios"),
