@@ -22,7 +22,6 @@ from simharness.supervisor.minimise import minimise, regression
 from simharness.supervisor.params import FIELDS, Shape, table
 from simharness.supervisor.schedule import parse
 from simharness.supervisor.trace import last_lines
-from simharness.systems.supervisor.config import SupervisorDefect
 
 _REGRESSIONS: Final = Path("scenarios", "supervisor", "regressions")
 
@@ -106,7 +105,7 @@ def _replay_file(args: argparse.Namespace) -> int:
     given: dict[str, Any] = {
         "given": {name: value for name, value in config.items() if name in FIELDS},
         "schedule": None if config.get("schedule") is None else [parse(entry) for entry in config["schedule"]],
-        "defects": frozenset(map(SupervisorDefect, defects)),
+        "defects": Task(first=seed, last=seed + 1, defects=defects).switched_off,
     }
     found, again = (run_seed(seed, config["shape"], keep=True, **given) for _ in range(2))
     equal = found.trace_hash == again.trace_hash

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 STATE: Final = "alive"
 WORKER: Final = "train_worker"
 HUB: Final = "train_hub"
-NO_NUMPY: Final = "training computes with numpy, which is not installed: pip install 'simharness[train]' (in a clone: pip install -e '.[train]')"
+NO_NUMPY: Final = (
+    "training computes with numpy, which is not installed: pip install 'simharness[train]' "
+    "(in a clone: pip install -e '.[train]')"
+)
 
 
 class TrainKind:
