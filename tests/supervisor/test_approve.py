@@ -31,6 +31,7 @@ from simharness.supervisor.coverage import COUNTERS, required
 from simharness.supervisor.direct import run
 from simharness.supervisor.knobs import SUPERVISOR, Kill, SupervisorKnob, hunt, task_of
 from simharness.supervisor.params import SHAPES, Shape
+from tests.documents import ROOT
 
 EXEMPT = [knob.defect for knob in SUPERVISOR if not knob.caught_by]
 BROKEN = Breach(seed=7, shape="slurm", invariant="11", message="two live", step=3, now_ns=5)
@@ -183,6 +184,14 @@ def test_a_status_is_about_these_sources() -> None:
     for found in (of_the_bar(), of_the_bar(sample=0), of_the_bar(breaches=(BROKEN,))):
         assert status(found, "ab") == found.verdict
         assert status(found, "cd") == "stale"
+
+
+def test_the_record_that_is_checked_in_approves() -> None:
+    """Of whatever sources it speaks: one that failed, or was of less than the bar, is no record to keep."""
+    record = ROOT.joinpath("docs", "approval.json")
+    if record.exists():
+        found = from_plain(canonical_json.parse(record.read_bytes()))
+        assert (found.verdict, page(found)) == ("approved", record.with_name("APPROVAL.md").read_text("utf-8"))
 
 
 def test_a_record_is_read_back_and_not_believed() -> None:
