@@ -126,10 +126,10 @@ def training_jobs(
 ) -> Scenario:
     """Base scenarios of training jobs with shards of uneven sizes, shrinking to one worker with a linear model.
 
-    Batches hold one to five samples, by worker; `config` holds further fields of the table. A server may do without one worker of
-    several in every second job.
+    Batches hold one to five samples, by worker; `config` holds further fields of the table, the model too if it is not to be drawn.
+    A server may do without one worker of several in every second job.
     """
-    count = value_of(draw, workers)
+    count, fixed = value_of(draw, workers), config or {}
     table: dict[str, Any] = {
         "strategy": strategy,
         "data_policy": draw(policy),
@@ -137,8 +137,8 @@ def training_jobs(
         "batch_size": [draw(ints(1, 5)) for _ in range(count)],
         "pace_ns": value_of(draw, pace_ms) * NS_PER_MS,
         "allow_even": True,
-        **draw(model),
-        **(config or {}),
+        **({} if "model" in fixed else draw(model)),
+        **fixed,
     }
     if strategy == "ps" and count > 1:
         table["backup_workers"] = draw(st.sampled_from((0, 1)))

@@ -24,7 +24,7 @@ def vectors(state: TrainState) -> State:
 
 def test_the_plain_loop_trains_on_the_union() -> None:
     """Each of its updates is the reference's; it plans as the job does: the effective batches of the first epoch."""
-    scenario = walls._scenario("ring", 4, KINDS, 100_000_000, judged=False)
+    scenario = walls.job_of("ring", 4, KINDS, 100_000_000, judged=False)
     facts = from_scenario(scenario).training
     assert facts is not None
     oracle = Oracle(problem_of(facts.config | {"samples": facts.samples}, facts.seed))
@@ -40,8 +40,7 @@ def test_the_plain_loop_trains_on_the_union() -> None:
 def test_a_pace_is_measured(strategy: str) -> None:
     """All rates are there, and steps were taken in each of the three hands."""
     pace = walls.pace_of(strategy, 2, KINDS, virtual_ns=100_000_000, rounds=1)
-    assert min(pace.plain, pace.bare, pace.judged, pace.events) > 0
-    assert walls.events_of_echo_mesh(KINDS, virtual_ns=100_000_000, rounds=1) > 0
+    assert min(pace.plain, pace.bare, pace.judged, pace.events, pace.echo) > 0
 
 
 @pytest.mark.parametrize("model", walls.MODELS)
