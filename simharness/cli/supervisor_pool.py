@@ -46,10 +46,11 @@ def tallies(
     for done in map(_run, pieces) if jobs == 1 else ordered(_run, pieces, jobs, start=_start):
         if not stopped:
             whole = whole.plus(done.tally)
-        stopped = stopped or done.stopped
-        if done.last:
-            yield whole
-            whole, stopped = Tally(), False
+            stopped = done.stopped
+            if stopped or done.last:  # whoever has found what it looks for waits for no more of the block
+                yield whole
+                whole = Tally()
+        stopped = stopped and not done.last
 
 
 def _pieces(task: Task, block: Block, caught_by: tuple[str, ...] | None) -> Iterator[_Piece]:
