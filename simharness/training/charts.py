@@ -27,6 +27,13 @@ SIGNS: Final = {
 }
 """The symbols as characters, for the key."""
 
+_HOVER: Final = (
+    "step %{x} at %{customdata[0]} ms<br>effective batch %{customdata[1]}<br>"
+    "view %{customdata[2]}, generation %{customdata[3]}, epoch %{customdata[4]}<br>"
+    "loss %{customdata[5]}, %{customdata[6]} of the tolerance%{customdata[7]}<extra></extra>"
+)
+"""The words stand once a line rather than once a step: two lines a run, a point a step."""
+
 _SHADE: Final = "rgba(194, 87, 26, 0.13)"
 _GREY: Final = "#9aa5b1"
 _LINE: Final = 1.5
@@ -46,7 +53,7 @@ def run_figure(pair: Pair, run: Run, div_id: str) -> str:
             line={"shape": "hvh", "color": colour, "width": _LINE},
             marker={"size": 4},
             customdata=[_hover(step) for step in steps],
-            hovertemplate="%{customdata}<extra></extra>",
+            hovertemplate=_HOVER,
             name="effective batch",
             meta="batch",
             row=2,
@@ -92,7 +99,7 @@ def _loss(figure: Any, steps: Sequence[Step], colour: str, name: str) -> None:
         line={"color": colour, "width": _LINE},
         marker={"size": 4},
         customdata=[_hover(step) for step in steps],
-        hovertemplate="%{customdata}<extra></extra>",
+        hovertemplate=_HOVER,
         name=name,
         meta="loss",
         row=1,
@@ -100,13 +107,18 @@ def _loss(figure: Any, steps: Sequence[Step], colour: str, name: str) -> None:
     )
 
 
-def _hover(step: Step) -> str:
-    counts = "+".join(map(str, step.counts))
-    return (
-        f"step {step.step} at {step.at_ns / _NS_A_MS:.1f} ms<br>effective batch {step.batch} = {counts}<br>"
-        f"view {step.view}, generation {step.generation}, epoch {step.epoch}<br>"
-        f"loss {step.loss:.4g}, {step.ratio:.3g} of the tolerance{', discriminates' if step.discriminates else ''}"
-    )
+def _hover(step: Step) -> list[str | int]:
+    """Return what `_HOVER` asks for of a step."""
+    return [
+        f"{step.at_ns / _NS_A_MS:.1f}",
+        f"{step.batch} = {'+'.join(map(str, step.counts))}",
+        step.view,
+        step.generation,
+        step.epoch,
+        f"{step.loss:.4g}",
+        f"{step.ratio:.3g}",
+        ", discriminates" if step.discriminates else "",
+    ]
 
 
 def _marks(figure: Any, run: Run, at: float) -> None:
@@ -199,7 +211,7 @@ def invisible_figure(found: Invisible, div_id: str) -> str:
             line={"color": colour, "width": _LINE, "dash": dash},
             marker={"size": 4},
             customdata=[_hover(step) for step in run.steps],
-            hovertemplate="%{customdata}<extra></extra>",
+            hovertemplate=_HOVER,
             name=name,
             meta="loss",
         )
@@ -238,25 +250,35 @@ def sweep_figure(rows: Sequence[SweepRow], div_id: str) -> str:
     ):
         for policy, end, size in (("own", "", 6), ("reshard", "-open", 12)):
             some = [row for row in rows if (row.outcome, row.policy) == (outcome, policy)]
-            if some:
+            name = f"{outcome}, {policy} ({len(some)})"
+            for place, (replay, alike) in enumerate(_by_replay(some).items()):
                 figure.add_scatter(
-                    x=[row.seed for row in some],
-                    y=[row.workers for row in some],
+                    x=[row.seed for row in alike],
+                    y=[row.workers for row in alike],
                     mode="markers",
                     marker={"color": colour, "symbol": symbol + end, "size": size},
-                    customdata=[
-                        f"{row.policy}, {row.steps} steps, {row.discriminating} discriminating, {row.rollbacks} rollbacks"
-                        f"<br>worst {row.ratio:.3g} of the tolerance<br>{row.replay}"
-                        for row in some
-                    ],
-                    hovertemplate="seed %{x}, %{y} workers<br>%{customdata}<extra></extra>",
-                    name=f"{outcome}, {policy} ({len(some)})",
+                    customdata=[[row.steps, row.discriminating, row.rollbacks, f"{row.ratio:.3g}"] for row in alike],
+                    hovertemplate=(
+                        f"seed %{{x}}, %{{y}} workers<br>{policy}, %{{customdata[0]}} steps, %{{customdata[1]}} discriminating, "
+                        f"%{{customdata[2]}} rollbacks<br>worst %{{customdata[3]}} of the tolerance<br>{replay}<extra></extra>"
+                    ),
+                    name=name,
+                    legendgroup=name,
+                    showlegend=place == 0,
                 )
     seeds = [row.seed for row in rows] or [0]
     figure.update_layout(showlegend=True)
     figure.update_xaxes(title="seed", dtick=max(1, ceil((max(seeds) - min(seeds)) / 10)), tickformat="d")
     figure.update_yaxes(title="workers", dtick=1)
     return plotting.html(figure, div_id)
+
+
+def _by_replay(rows: Iterable[SweepRow]) -> dict[str, list[SweepRow]]:
+    """Return the rows by the line that replays them, the seed left open: a drawing of thousands holds it once."""
+    found: dict[str, list[SweepRow]] = {}
+    for row in rows:
+        found.setdefault(row.replay.replace(f"--seed {row.seed} ", "--seed %{x} "), []).append(row)
+    return found
 
 
 def crossover_figure(bench: Bench, div_id: str) -> str:

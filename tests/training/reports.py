@@ -89,7 +89,7 @@ def small() -> Report:
     """Clean, with a death, and with a wrong weighting."""
     rows = [
         SweepRow(
-            seed=seed,
+            seed=400 * seed,
             workers=1 + seed % 3,
             strategy=strategy,
             policy="own",
@@ -99,7 +99,7 @@ def small() -> Report:
             rollbacks=1,
             ratio_ppm=500_000,
             digest="d",
-            replay=f"simharness sweep training --seed {seed}",
+            replay=f"simharness sweep training --seed {400 * seed} --strategy {strategy} --policy own --trace",
             failed=("train_weights",) if seed == 3 else (),
         )
         for seed in range(5)

@@ -126,6 +126,25 @@ def test_hovering_tells_the_effective_batch(visit: Open) -> None:
     assert "of the tolerance" in text
 
 
+def test_hovering_a_seed_tells_how_to_run_it_again(visit: Open) -> None:
+    """Over the last row of each strategy: seed, workers, steps and the whole line that replays it."""
+    seen = visit()
+    for strategy in STRATEGIES:
+        row = [row for row in small().sweep if row.strategy == strategy][-1]
+        seen.page.evaluate(
+            """([id, seed]) => document.getElementById(id).data.forEach((trace, at) => {
+              if (trace.x.includes(seed)) Plotly.Fx.hover(id, [{curveNumber: at, pointNumber: trace.x.indexOf(seed)}]);
+            })""",
+            [f"sweep-{strategy}", row.seed],
+        )
+        text = seen.page.locator(f"#sweep-{strategy} .hovertext").first.text_content()
+        assert f"seed {row.seed}, {row.workers} workers" in text
+        assert (
+            f"{row.policy}, {row.steps} steps, {row.discriminating} discriminating, {row.rollbacks} rollbacks" in text
+        )
+        assert row.replay in text
+
+
 def test_a_real_pointer_finds_a_point(visit: Open) -> None:
     """The mouse over a point of the batch trace shows the same text."""
     seen = visit()
