@@ -12,6 +12,7 @@ from simharness.run import run_to_bundle
 from simharness.scenario.loader import Loaded, load
 
 MS = 1_000_000
+_ATTEMPTS = 5
 
 _HEAD = """
 name = "live"
@@ -90,10 +91,18 @@ class Run:
 
     def __init__(self, directory: Path, *parts: str) -> None:
         self.loaded = loaded(directory, *parts)
-        self.seen = list[Seen]()
-        self.result: LiveResult = run_live(self.loaded, directory.joinpath("live"), tap=self.seen.append)
+        self.seen, self.result = self._believable(directory)
         self.bundle = Bundle(self.result.bundle)
         self.simulated = Bundle(run_to_bundle(self.loaded, directory.joinpath("simulated"), Kinds()).bundle)
+
+    def _believable(self, directory: Path) -> tuple[list[Seen], LiveResult]:
+        """Run until this machine kept time, so often and no oftener: what others do on it is not what is tested."""
+        for attempt in range(_ATTEMPTS):
+            seen = list[Seen]()
+            result = run_live(self.loaded, directory.joinpath(f"live-{attempt}"), tap=seen.append)
+            if result.believable:
+                break
+        return seen, result
 
     @property
     def scenario(self) -> Scenario:
