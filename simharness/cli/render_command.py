@@ -19,7 +19,7 @@ def run(args: argparse.Namespace) -> int:
         unknown = dict(capture.unknown_types)
         show.print_json({"source": printable(args.source), "out": place, "files": rendered.files, "unknown": unknown})
         return PASSED
-    print(f"rendered     {place}  {len(rendered.files)} files")
+    print(f"rendered     {place}  {show.count(len(rendered.files), 'file')}")
     for name, count in capture.unknown_types.items():
         print(f"unknown      {printable(name)} x {count}: not a type of production's schema, passed through")
     return PASSED

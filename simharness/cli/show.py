@@ -33,9 +33,9 @@ def seconds(at_ns: int) -> str:
     return f"{whole}{fraction} s"
 
 
-def count(number: int, one: str, many: str) -> str:
-    """Return a number of things in words that agree."""
-    return f"{number} {one if number == 1 else many}"
+def count(number: int, one: str, many: str = "") -> str:
+    """Return a number of things in words that agree; `many` is `one` with an s unless it is given."""
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
 
 
 def coloured(outcome: str) -> str:

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"still fails  {shrunk.failure}, at {show.seconds(shrunk.failed_at_ns)}")
         for what, count in before.items():
             print(f"{what:<12} {count} -> {after[what]}")
-        print(f"{'minimum' if shrunk.complete else 'stopped'}      after {shrunk.runs} runs")
+        print(f"{'minimum' if shrunk.complete else 'stopped'}      after {show.count(shrunk.runs, 'run')}")
         print(f"replay       simharness run {printable(str(place))}")
     return PASSED if shrunk.complete else INCONCLUSIVE
 

@@ -172,9 +172,8 @@ def _report(args: argparse.Namespace, task: Task, tally: Tally, ran_in: Ran | No
         seconds = 0 if ran_in is None else ran_in.seconds
         show.print_json({"task": msgspec.to_builtins(task), **plain(tally), "uncovered": uncovered, "seconds": seconds})
         return code
-    print(
-        f"{verdict_of(tally.breaches) or ('uncovered' if uncovered else 'clean'):<12} {runs} runs, {tally.hexdigest()}"
-    )
+    verdict = verdict_of(tally.breaches) or ("uncovered" if uncovered else "clean")
+    print(f"{verdict:<12} {show.count(runs, 'run')}, {tally.hexdigest()}")
     for breach in tally.breaches[:_MOST_SHOWN]:
         _show_breach(task, breach)
     if args.coverage:
@@ -203,7 +202,7 @@ def _show_breach(task: Task, breach: Breach) -> None:
 
 def _show_coverage(tally: Tally, uncovered: dict[str, tuple[str, ...]]) -> None:
     for shape, counts in tally.counters.items():
-        print(f"{shape}, {tally.runs[shape]} seeds")
+        print(f"{shape}, {show.count(tally.runs[shape], 'seed')}")
         for name, seen in counts.items():
             print(f"    {name:<34} {seen}")
         for name in uncovered.get(shape, ()):

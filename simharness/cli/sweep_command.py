@@ -154,7 +154,7 @@ def _report(args: argparse.Namespace, task: Task, totals: Totals) -> None:
     if args.json:
         show.print_json(report)
         return
-    print(f"{_headline(totals):<12} {task.name}, {totals.seeds} seeds{_switched_on(task)}")
+    print(f"{_headline(totals):<12} {task.name}, {show.count(totals.seeds, 'seed')}{_switched_on(task)}")
     print(f"outcomes     {_counts(totals.outcomes)}")
     print(f"verdicts     {_counts(totals.verdicts)}")
     if totals.faults:

@@ -100,8 +100,8 @@ def _with_defects(files: Sequence[File], defects: Sequence[str], *, named: bool)
 
 
 def _run_lines(run: Run) -> list[str]:
-    line = f"{show.coloured(run.outcome)} {run.name}  {run.strategy}  {report.marks(run)}  {len(run.steps)} steps, "
-    line += f"{run.discriminating} discriminating, {run.counters.get('TrainRollback', 0)} rollbacks"
+    line = f"{show.coloured(run.outcome)} {run.name}  {run.strategy}  {report.marks(run)}  {show.count(len(run.steps), 'step')}, "
+    line += f"{run.discriminating} discriminating, {show.count(run.counters.get('TrainRollback', 0), 'rollback')}"
     return [line, *([] if run.broken is None else [f"{'':13}{report.broke(run.broken)}"])]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from simharness.bundle.places import put_file, structured_io
-from simharness.cli import progress
+from simharness.cli import progress, show
 from simharness.core.units import NS_PER_S
 from simharness.scenario.emit import emit
 from simharness.stateful.knobs import Exemption
@@ -72,6 +72,6 @@ def _line(row: dict[str, Any], kill: Kill) -> str:
     fate = "exempt" if row["exempt"] and not kill.killed else "SURVIVED"
     if kill.killed:
         others = ", ".join([kind for kind in kill.fired if kind != kill.by])
-        fate = f"{kill.by}, {row['size']} mutations" + (f"; also {others}" if others else "")
+        fate = f"{kill.by}, {show.count(row['size'], 'mutation')}" + (f"; also {others}" if others else "")
     what = f"{kill.knob.defect} ({kill.knob.strategy}{', guards on' if kill.guards else ''})"
     return f"{what:<44} {kill.tries:>6} runs {row['seconds']:>5} s  {fate}"

@@ -119,9 +119,8 @@ def _one(args: argparse.Namespace, space: Space, first: int, last: int) -> int:
     else:
         for line in traced:
             print(line)
-        print(
-            f"{row['outcome']:<12} {row['steps']} steps, {row['discriminating']} discriminating, digest {row['digest']}"
-        )
+        steps = show.count(row["steps"], "step")
+        print(f"{row['outcome']:<12} {steps}, {row['discriminating']} discriminating, digest {row['digest']}")
         for note in row["notes"] or ([row["error"]] if "error" in row else []):
             print(f"failed       {note}")
     totals = Totals()
@@ -180,8 +179,10 @@ def _report(args: argparse.Namespace, totals: Totals) -> None:
         show.print_json(found)
         return
     runs = ", ".join([f"{count} {name}" for name, count in found["runs"].items()])
-    print(f"{_headline(totals):<12} {runs}: {found['violations']} violations, {found['stalls']} stalls")
-    print(f"steps        {found['steps']}, {found['rollbacks']} rollbacks, worst at {_ratio(totals)} of the tolerance")
+    wrong = f"{show.count(found['violations'], 'violation')}, {show.count(found['stalls'], 'stall')}"
+    print(f"{_headline(totals):<12} {runs}: {wrong}")
+    rolled = show.count(found["rollbacks"], "rollback")
+    print(f"steps        {found['steps']}, {rolled}, worst at {_ratio(totals)} of the tolerance")
     print(f"discriminate {totals.discriminating} of {totals.several} runs with several workers")
     for strategy, counts in found["counters"].items():
         print(f"{strategy:<12} {', '.join([f'{count} {name}' for name, count in counts.items()])}")

@@ -61,7 +61,10 @@ def require_torch() -> str:
     try:
         import torch  # noqa: PLC0415  # optional, and slow to import
     except ImportError:
-        rule = "needs PyTorch, which is not installed: pip install 'simharness[torch]', or compare what was recorded: --from FILE"
+        rule = (
+            "needs PyTorch, which is not installed: pip install 'simharness[torch]' (in a clone: pip install -e '.[torch]'), "
+            "or compare what was recorded: --from FILE"
+        )
         raise InputError(file="(command line)", field="crosscheck", rule=rule) from None
     return str(torch.__version__).partition("+")[0]
 
