@@ -43,7 +43,7 @@ def _hunted(args: argparse.Namespace, knob: TrainingKnob, *, guards: bool, exemp
     progress.step(f"hunting {knob.defect} ({knob.strategy})")
     started = time.monotonic_ns()
     kill = hunt(knob, KINDS, guards=guards)
-    size = 0
+    size: int | None = None
     if kill.killed and kill.by != ABORT and not guards:
         small = smallest(kill, KINDS)
         size = len(small.mutations)
@@ -72,6 +72,7 @@ def _line(row: dict[str, Any], kill: Kill) -> str:
     fate = "exempt" if row["exempt"] and not kill.killed else "SURVIVED"
     if kill.killed:
         others = ", ".join([kind for kind in kill.fired if kind != kill.by])
-        fate = f"{kill.by}, {show.count(row['size'], 'mutation')}" + (f"; also {others}" if others else "")
+        left = "" if row["size"] is None else f", {show.count(row['size'], 'mutation')}"
+        fate = f"{kill.by}{left}{f'; also {others}' if others else ''}"
     what = f"{kill.knob.defect} ({kill.knob.strategy}{', guards on' if kill.guards else ''})"
     return f"{what:<44} {kill.tries:>6} runs {row['seconds']:>5} s  {fate}"

@@ -38,6 +38,9 @@ _SHADE: Final = "rgba(194, 87, 26, 0.13)"
 _GREY: Final = "#9aa5b1"
 _LINE: Final = 1.5
 _NS_A_MS: Final = 1_000_000
+_MANY: Final = 100
+"""From so many seeds on their signs would lie over each other."""
+_TICKS: Final = 5
 
 
 def run_figure(pair: Pair, run: Run, div_id: str) -> str:
@@ -241,6 +244,9 @@ def sweep_figure(rows: Sequence[SweepRow], div_id: str) -> str:
     The run of one policy is a full sign, that of the other an open one around it: they have one seed and so many workers.
     """
     figure = plotting.figure(320)
+    seeds = [row.seed for row in rows] or [0]
+    apart = max(seeds) - min(seeds)
+    small = 6 if apart < _MANY else 3
     for outcome, colour, symbol in (
         ("Pass", plotting.GREEN, "square"),
         ("Inconclusive", "#b7791f", "diamond"),
@@ -248,7 +254,7 @@ def sweep_figure(rows: Sequence[SweepRow], div_id: str) -> str:
         ("Abort", "#4a5568", "x"),
         ("Diverged", "#8a4f9e", "x"),
     ):
-        for policy, end, size in (("own", "", 6), ("reshard", "-open", 12)):
+        for policy, end, size in (("own", "", small), ("reshard", "-open", 2 * small)):
             some = [row for row in rows if (row.outcome, row.policy) == (outcome, policy)]
             name = f"{outcome}, {policy} ({len(some)})"
             for place, (replay, alike) in enumerate(_by_replay(some).items()):
@@ -266,9 +272,8 @@ def sweep_figure(rows: Sequence[SweepRow], div_id: str) -> str:
                     legendgroup=name,
                     showlegend=place == 0,
                 )
-    seeds = [row.seed for row in rows] or [0]
     figure.update_layout(showlegend=True)
-    figure.update_xaxes(title="seed", dtick=max(1, ceil((max(seeds) - min(seeds)) / 10)), tickformat="d")
+    figure.update_xaxes(title="seed", dtick=max(1, ceil(apart / _TICKS)), tickformat="d")
     figure.update_yaxes(title="workers", dtick=1)
     return plotting.html(figure, div_id)
 

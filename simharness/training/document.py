@@ -189,7 +189,8 @@ class Kill(Form, frozen=True, kw_only=True):
     killed: bool
     by: str | None
     tries: int
-    size: int
+    size: int | None
+    """Mutations that shrinking left; None if what was found was not shrunk."""
     exempt: bool = False
 
 

@@ -339,7 +339,7 @@ def _kills(kills: Sequence[Kill]) -> str:
             "found" if kill.killed else "exempt" if kill.exempt else "SURVIVED",
             kill.by or "",
             str(kill.tries),
-            str(kill.size),
+            "" if kill.size is None else str(kill.size),
         )
         for kill in kills
     ]

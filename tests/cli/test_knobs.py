@@ -1,6 +1,7 @@
 """`simharness knobs`: what is refused before anything is hunted, and how names are spelt."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,20 @@ def test_a_defect_may_be_spelt_in_lower_case(simharness: Terminal) -> None:
     """As everywhere else that takes one; the row has the name itself."""
     said = simharness("knobs", "--defect", "own_pause_counted", "--json")
     assert (said.code, [row["defect"] for row in said.json]) == (0, ["OWN_PAUSE_COUNTED"])
+
+
+def test_what_was_not_shrunk_has_no_size(simharness: Terminal, tmp_path: Path) -> None:
+    """With guards on the abort of production is the catch, and nothing is shrunk: neither row nor line gives a number."""
+    asked = ("knobs", "--system", "training", "--full", "--defect", "CHUNK_TAIL_LOST", "--out", str(tmp_path))
+    said = simharness(*asked, "--json")
+    assert [(row["guards"], row["by"], row["size"]) for row in said.json] == [
+        (False, "train_update_matches_reference", 0),
+        (True, "abort", None),
+    ]
+    fates = [
+        line.split(" s  ")[1] for line in simharness(*asked).out.splitlines() if line.startswith("CHUNK_TAIL_LOST")
+    ]
+    assert fates == ["train_update_matches_reference, 0 mutations", "abort"]
 
 
 def test_without_numpy_nothing_survives(simharness: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
