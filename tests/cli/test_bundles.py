@@ -1,6 +1,7 @@
 """`eval`, `replay` and `diff`: what they find in bundles that are whole, changed or damaged."""
 
 import hashlib
+import shutil
 
 import orjson
 import pytest
@@ -99,6 +100,28 @@ def test_eval_says_when_verdicts_change(simharness: Terminal) -> None:
     file.unlink()
     assert simharness("eval", bundle, "--json").json["changed"] is False
     assert file.read_bytes() == right
+
+
+@pytest.mark.parametrize("broken", [b"[1", b"", b"{}", b"\xff", None])
+def test_eval_needs_no_old_verdicts(simharness: Terminal, broken: bytes | None) -> None:
+    """`eval` writes a malformed or absent `verdicts.json` anew; to `replay` and `diff` it is a difference."""
+    bundle = simharness.bundle("x", HOLDS)
+    shutil.copytree(simharness.directory.joinpath(bundle), simharness.directory.joinpath("whole"))
+    file = simharness.directory.joinpath(bundle, "verdicts.json")
+    good = file.read_bytes()
+    file.unlink()
+    if broken is not None:
+        file.write_bytes(broken)
+    assert [simharness(*argv).code for argv in (("replay", bundle), ("diff", bundle, "whole"))] == [1, 1]
+    said = simharness("eval", bundle)
+    assert said.code == 0
+    assert file.read_bytes() == good
+    assert ("could not be read" in said.out) is (broken is not None)
+    assert simharness("eval", bundle, "--json").json["changed"] is False
+    if broken is not None:
+        file.write_bytes(broken)
+        assert simharness("eval", bundle, "--json").json["changed"] is True
+    assert [simharness(*argv).code for argv in (("replay", bundle), ("diff", bundle, "whole"))] == [0, 0]
 
 
 @pytest.mark.parametrize("argv", [("eval", "{}"), ("replay", "{}"), ("diff", "{}", "good"), ("diff", "good", "{}")])
