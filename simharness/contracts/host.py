@@ -8,6 +8,7 @@ import msgspec
 from simharness.contracts.disk import Disk
 from simharness.contracts.mutations import AIMED_KINDS
 from simharness.contracts.scenario import PeerDecl
+from simharness.core.foreign import shown
 from simharness.core.streams import HostRng
 
 # --- what reaches `recv` -------------------------------------------------------------------------------------------
@@ -222,6 +223,14 @@ def accepted(kind: HostKind) -> tuple[str, ...]:
     if listed is None:
         listed = [name for name in AIMED_KINDS if name != "peer_slow"]
     return tuple([name for name in listed if kind.accepts_worker_exit or name != "worker_exit"])
+
+
+def why_no_host(built: object) -> str | None:
+    """Return why what a kind's `new` returned cannot be called as a host, or None (ruling C8)."""
+    if isinstance(built, type):
+        return f"`new` returned {shown(built)}, which is a class; it has to return an instance"
+    lacking = [name for name in ("tick", "recv", "snapshot") if not callable(getattr(built, name, None))]
+    return f"`new` returned {shown(built)}, which has no {', '.join(lacking)}" if lacking else None
 
 
 class KindRegistry(Protocol):

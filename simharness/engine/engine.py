@@ -320,7 +320,7 @@ class Engine(HostCalls):
     def _resurrect(self, slot: Slot, *, preserve_state: bool) -> None:
         """Restart a dead or halted peer with one tick chain; a live one is left alone (rulings E8, E9)."""
         if slot.dead or slot.halted:
-            slot.resurrect(preserve_state=preserve_state)
+            slot.resurrect(self._now_ns, preserve_state=preserve_state)
             entry = (self._now_ns + slot.period_ns, next(self._runtime_seq), TICK, slot, slot.life)
             heappush(self._heap, entry)
             self._tell_pace(slot)

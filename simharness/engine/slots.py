@@ -3,9 +3,10 @@
 from typing import Any, Final
 
 from simharness.contracts.disk import CrashableDisk
-from simharness.contracts.host import Host, HostContext, HostKind, accepted
+from simharness.contracts.host import Host, HostContext, HostKind, accepted, why_no_host
 from simharness.contracts.ports import DeliveryObserver
 from simharness.contracts.scenario import PeerDecl, Scenario
+from simharness.core.errors import EngineAbort
 from simharness.core.streams import Root
 from simharness.engine.clocks import TRUE, Clock, SkewedHost
 
@@ -88,10 +89,11 @@ class Slot:
         self._peers = scenario.peers
         self._root = root
         self.disk = disk
-        self.host = self._bare = self._build()
+        self.host = self._bare = self._build(0)
 
-    def _build(self) -> Host:
-        return self.kind.new(
+    def _build(self, now_ns: int) -> Host:
+        """Build an instance. What `new` returns is looked at here, so that no later call is blamed for it (ruling C8)."""
+        host = self.kind.new(
             HostContext(
                 host_id=self.id,
                 config=self.decl.kind_config,
@@ -103,6 +105,10 @@ class Slot:
                 instance=self.instance,
             )
         )
+        wrong = why_no_host(host)
+        if wrong is not None:
+            raise EngineAbort(rule="kind-contract", detail=f"kind {self.tag}: {wrong}", host_id=self.id, at_ns=now_ns)
+        return host
 
     def first_tick_ns(self) -> int:
         """Return the seed-derived offset of the first tick, in [0, period) (§4.3)."""
@@ -128,7 +134,7 @@ class Slot:
         self.paused_until_ns = until_ns
         self._settle()
 
-    def resurrect(self, *, preserve_state: bool) -> None:
+    def resurrect(self, now_ns: int, *, preserve_state: bool) -> None:
         """Start the process again, with its old instance or with a fresh one, as its kind may demand (ruling E25)."""
         self.life += 1
         self.dead = self.halted = self.deaf = False
@@ -136,7 +142,7 @@ class Slot:
         if not preserve_state or getattr(self.kind, "always_rebuilt", False):
             self.instance += 1
             self.told_x100 = FULL_PACE
-            self._bare = self._build()
+            self._bare = self._build(now_ns)
             self.set_clock(self.clock)
 
     def _settle(self) -> None:

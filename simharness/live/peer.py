@@ -17,6 +17,7 @@ from simharness.contracts.host import (
     Slow,
     TimerFired,
     Wire,
+    why_no_host,
 )
 from simharness.contracts.mutations import Mutation, PeerPause, PeerSlow
 from simharness.contracts.network import Arrive, DropReason
@@ -66,6 +67,9 @@ class PeerProcess(Vertex):
                 instance=setup.instance,
             )
         )
+        wrong = why_no_host(self._host)
+        if wrong is not None:
+            raise EngineAbort(rule="kind-contract", detail=f"kind {self._tag}: {wrong}", host_id=self.id)
         self._halted = self._deaf = False
         pauses = [item for item in self._timeline if isinstance(item, PeerPause) and item.peer == self.id]
         self._pauses = [(item.at_ns, item.at_ns + item.duration_ns) for item in pauses]

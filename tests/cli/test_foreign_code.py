@@ -59,6 +59,8 @@ _REFUSED = {
 _ABORTED = {
     "new": ({"new": "raise ValueError('no host')"}, "host-raised", "ValueError: no host (foreign_x.py, line "),
     "exit": ({"tick": "raise SystemExit(0)"}, "host-raised", "SystemExit: 0 (foreign_x.py, line 9)"),
+    "new-none": ({"new": "return None"}, "kind-contract", "kind foreign: `new` returned None, which has no tick, recv"),
+    "new-class": ({"new": "return Host"}, "kind-contract", "Host'>, which is a class; it has to return an instance"),
     "none": ({"tick": "return None"}, "kind-contract", "'NoneType' object is not iterable"),
     "overhead": ({"overhead": "-1"}, "kind-contract", "kind foreign: frame_overhead('x') is -1"),
     "object": ({"tick": "return [object()]"}, "unknown-action", "<object> is not an action"),

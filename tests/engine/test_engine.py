@@ -655,6 +655,41 @@ def test_whatever_a_host_raises_aborts_the_run(error: BaseException, place: str)
     assert "\n" not in str(caught.value)
 
 
+class _Mute:
+    """A host that cannot be asked for its state."""
+
+    def tick(self, now_ns: int) -> Sequence[Action]:
+        raise AssertionError("never called")
+
+    recv = tick
+
+
+@pytest.mark.parametrize(
+    ("built", "what"),
+    [
+        (None, "None, which has no tick, recv, snapshot"),
+        (7, "7, which has no tick, recv, snapshot"),
+        (_Mute, "_Mute'>, which is a class; it has to return an instance"),
+        (_Mute(), "<_Mute>, which has no snapshot"),
+    ],
+)
+@pytest.mark.parametrize("instance", [0, 1])
+def test_what_new_returns_must_be_a_host(built: Any, what: str, instance: int) -> None:
+    """Found when it is built, before any call of it, in the first instance and in a later one; the kind is named (ruling C8)."""
+    kind = ScriptedKind(silent)
+    build_one = kind.new
+    kind.new = lambda context: built if context.instance == instance else build_one(context)  # type: ignore[method-assign]
+    script = scenario(
+        "a", mutations=(PeerKill(at_ns=20 * MS, peer="a"), PeerResurrect(at_ns=30 * MS, peer="a", preserve_state=False))
+    )
+    with pytest.raises(EngineAbort) as caught:
+        build(script, kind)[0].run()
+    abort = caught.value
+    assert (abort.rule, abort.host_id, abort.at_ns) == ("kind-contract", "a", 30 * MS * instance)
+    assert abort.detail.startswith("kind scripted: `new` returned ")
+    assert abort.detail.endswith(what)
+
+
 @pytest.mark.parametrize("codec", [None, object()])
 def test_a_kind_without_a_codec(codec: object) -> None:
     """Found when the hosts are built, and named (ruling C8)."""
