@@ -8,10 +8,8 @@ import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
 
 import pytest
-from hypothesis import strategies as st
 
 from simharness.contracts.host import HostKind
 from simharness.core.limits import Limits
@@ -22,7 +20,7 @@ from simharness.stateful.conformance import HostKindConformance
 from tests.documents import ROOT, block, blocks, play
 
 README = "README.md"
-TESTED = {"activate", "flap", "loop", "scenario", "host", "entry", "bundle", "supervisor"}
+TESTED = {"activate", "flap", "loop", "scenario", "host", "conformance", "entry", "bundle", "supervisor"}
 
 RUMOUR_SCENARIO = """
 name = "rumour"
@@ -184,14 +182,21 @@ def _rumour_kind() -> HostKind:
     return kind
 
 
-class TestRumour(HostKindConformance):
-    """The README's host runs the suite that every kind runs."""
+def _rumour_suite() -> type[HostKindConformance]:
+    """Execute the README's test module beside its host."""
+    module, beside = ModuleType("rumour_suite"), ModuleType("my_project.rumour")
+    beside.__dict__["KIND"] = _rumour_kind()
+    names = {"my_project": ModuleType("my_project"), "my_project.rumour": beside, "rumour_suite": module}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in names.items():
+            patch.setitem(sys.modules, name, value)
+        exec(compile(block(README, "test", "conformance").text, "README.md", "exec"), module.__dict__)  # noqa: S102  # our own text
+    suite: type[HostKindConformance] = module.__dict__["TestRumour"]
+    return suite
 
-    kind: ClassVar[HostKind] = _rumour_kind()
 
-    def messages(self) -> st.SearchStrategy[Any]:
-        """Return a strategy for its messages, which are bytes."""
-        return st.binary(max_size=40)
+TestRumour = _rumour_suite()
+"""The README's host runs the suite that every kind runs, as the README says how."""
 
 
 def test_every_link_leads_somewhere() -> None:

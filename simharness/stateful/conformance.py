@@ -27,6 +27,7 @@ from simharness.contracts.host import (
     Slow,
     TimerFired,
     accepted,
+    why_no_host,
 )
 from simharness.contracts.scenario import PeerDecl
 from simharness.core import canonical_json
@@ -38,9 +39,10 @@ Step = tuple[int, HostMessage | None]
 
 
 class HostKindConformance:
-    """The kind-agnostic laws. `peer_ids[0]` is the host under test."""
+    """The kind-agnostic laws. `peer_ids[0]` is the host under test. A subclass has to define `kind` and `messages`."""
 
     kind: ClassVar[HostKind]
+    """The kind, an instance."""
     kind_config: ClassVar[dict[str, Any]] = {}
     initial_state: ClassVar[str] = "ready"
     tick_period_ns: ClassVar[int] = 100_000_000
@@ -55,9 +57,24 @@ class HostKindConformance:
             own.__module__, own.__annotations__ = cls.__module__, dict(law.__annotations__)
             setattr(cls, own.__name__, given(data=st.data())(own))
 
+    def __getattr__(self, name: str) -> Any:
+        """Say what to do about a subclass without a kind."""
+        what = f"{type(self).__qualname__} has "
+        if name == "kind":
+            raise AttributeError(what + "to define `kind`, an instance of the host kind, such as: kind = KIND")
+        raise AttributeError(what + f"no attribute {name!r}")
+
     def messages(self) -> st.SearchStrategy[Any]:
-        """Return a strategy for the kind's messages."""
-        raise NotImplementedError
+        """Return a strategy for the kind's messages, as its hosts hand them to `Send`.
+
+        Raises:
+            NotImplementedError: If the subclass does not define it.
+        """
+        name = type(self).__qualname__
+        raise NotImplementedError(
+            f"{name} has to define `messages`, a method that returns a Hypothesis strategy for what the kind's codec encodes, "
+            "such as: def messages(self): return st.binary(max_size=40)"
+        )
 
     def _facts(self, peer_id: str) -> PeerFacts:
         return PeerFacts(
@@ -77,7 +94,7 @@ class HostKindConformance:
             peers.append(
                 PeerDecl(id=peer_id, kind=self.kind.kind_tag, initial_state=state, kind_config=validated.config)
             )
-        return self.kind.new(
+        host = self.kind.new(
             HostContext(
                 host_id=self.peer_ids[0],
                 config=peers[0].kind_config,
@@ -88,6 +105,8 @@ class HostKindConformance:
                 disk=CrashDisk(),
             )
         )
+        assert why_no_host(host) is None, why_no_host(host)
+        return host
 
     def steps(self) -> st.SearchStrategy[list[Step]]:
         """Return a strategy for call sequences: ticks, messages, timers, failures and slowness, at rising times."""

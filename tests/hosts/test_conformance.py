@@ -48,3 +48,35 @@ def test_echo_refuses_cut_payloads(size: int) -> None:
     wire = ECHO.codec.encode(Echo("abcdef", 1, 0))
     with pytest.raises(ValueError, match="not an echo message"):
         ECHO.codec.decode(wire._replace(payload=wire.payload[:size]))
+
+
+def test_what_a_suite_lacks_is_said() -> None:
+    """A subclass without `kind` or without `messages` is told what to define, by the words of its first test."""
+
+    class Bare(HostKindConformance):
+        pass
+
+    class Silent(HostKindConformance):
+        kind = PARITY_STUB
+
+    with pytest.raises(AttributeError, match=r"Bare has to define `kind`, .* such as: kind = KIND"):
+        Bare().test_trait_conformance()
+    for law in ("codec_is_invertible", "host_determinism", "actions_are_well_formed"):
+        with pytest.raises(
+            NotImplementedError, match=r"Silent has to define `messages`, .* return st.binary\(max_size=40\)"
+        ):
+            getattr(Silent(), f"test_{law}")()
+
+
+def test_a_kind_that_builds_no_host_is_said() -> None:
+    """`new` without a `return` fails by its own name."""
+
+    class Hollow(type(PARITY_STUB)):  # type: ignore[misc]
+        def new(self, context: Any) -> Any:
+            return None
+
+    class Suite(HostKindConformance):
+        kind = Hollow()
+
+    with pytest.raises(AssertionError, match="`new` returned None, which has no tick, recv, snapshot"):
+        Suite().test_trait_conformance()
