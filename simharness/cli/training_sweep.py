@@ -20,6 +20,7 @@ from simharness.scenario.emit import emit
 from simharness.stateful.playing import play
 from simharness.stateful.registry import choose
 from simharness.stateful.session import KINDS
+from simharness.training.document import MOST_RATIO_PPM
 from simharness.training.schedules import MOST_WORKERS, POLICIES, STRATEGIES, Case, scenario_of
 from simharness.training.sweep import Row, Space, Totals, report, row_of
 from simharness.training.tracing import timeline
@@ -182,7 +183,7 @@ def _report(args: argparse.Namespace, totals: Totals) -> None:
     wrong = f"{show.count(found['violations'], 'violation')}, {show.count(found['stalls'], 'stall')}"
     print(f"{_headline(totals):<12} {runs}: {wrong}")
     rolled = show.count(found["rollbacks"], "rollback")
-    print(f"steps        {found['steps']}, {rolled}, worst at {_ratio(totals)} of the tolerance")
+    print(f"steps        {found['steps']}, {rolled}, worst {_ratio(totals)} of the tolerance")
     print(f"discriminate {totals.discriminating} of {totals.several} runs with several workers")
     for strategy, counts in found["counters"].items():
         print(f"{strategy:<12} {', '.join([f'{count} {name}' for name, count in counts.items()])}")
@@ -196,7 +197,7 @@ def _report(args: argparse.Namespace, totals: Totals) -> None:
 
 def _ratio(totals: Totals) -> str:
     whole, rest = divmod(totals.ratio_ppm, 1_000_000)
-    return f"{whole}.{rest // 1_000:03d}"
+    return f"{'at least' if totals.ratio_ppm >= MOST_RATIO_PPM else 'at'} {whole}.{rest // 1_000:03d}"
 
 
 def _headline(totals: Totals) -> str:

@@ -104,8 +104,8 @@ def _disagreements(others: Sequence[Disagreement]) -> str:
         some = [each for each in others if (each.what, each.explanation) == (what, explanation)]
         worst = max(some, key=lambda each: abs(each.relative))
         lines = "".join(
-            f"<li>N = {each.workers}, {each.parameters:,} parameters: {each.one_tag} {each.one:.3f} {each.unit}, "
-            f"{each.other_tag} {each.other:.3f} {each.unit}, {100 * each.relative:+.1f} %</li>"
+            f"<li>N = {each.workers}, {each.parameters:,} parameters: {each.one_tag} {each.one:.3f} {escape(each.unit)}, "
+            f"{each.other_tag} {each.other:.3f} {escape(each.unit)}, {100 * each.relative:+.1f} %</li>"
             for each in some
         )
         items.append(

@@ -263,7 +263,7 @@ def sweep_figure(rows: Sequence[SweepRow], div_id: str) -> str:
                     y=[row.workers for row in alike],
                     mode="markers",
                     marker={"color": colour, "symbol": symbol + end, "size": size},
-                    customdata=[[row.steps, row.discriminating, row.rollbacks, f"{row.ratio:.3g}"] for row in alike],
+                    customdata=[[row.steps, row.discriminating, row.rollbacks, row.ratio_words] for row in alike],
                     hovertemplate=(
                         f"seed %{{x}}, %{{y}} workers<br>{policy}, %{{customdata[0]}} steps, %{{customdata[1]}} discriminating, "
                         f"%{{customdata[2]}} rollbacks<br>worst %{{customdata[3]}} of the tolerance<br>{replay}<extra></extra>"

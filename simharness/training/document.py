@@ -1,13 +1,39 @@
 """What a report is made of: the form of `report.json`. Durations are nanoseconds of virtual time unless a name says otherwise."""
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
+from simharness.core.units import U63_MAX, U64_MAX
+
 Tag = Literal["assumed", "simulated", "measured"]
 TAGS: Final[tuple[Tag, ...]] = ("assumed", "simulated", "measured")
-STRATEGIES: Final = ("ring", "ps")
+Strategy = Literal["ring", "ps"]
+Outcome = Literal["Pass", "Fail", "Inconclusive"]
+STRATEGIES: Final[tuple[Strategy, ...]] = ("ring", "ps")
 STRATEGY_NAMES: Final = {"ring": "ring all-reduce", "ps": "parameter server"}
+
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=U63_MAX)]
+"""What is counted, and instants: everything that a document is written to ends at 64 bits."""
+
+Seed = Annotated[int, msgspec.Meta(ge=0)]
+"""Up to 2**64-1, which only `within` can say."""
+
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+
+MOST_RATIO_PPM: Final = U63_MAX
+"""A row holds numbers of 64 bits: a deviation of so many millionths of the tolerance is that or more."""
+
+
+def within(seed: int) -> None:
+    """Check that a seed is one.
+
+    Raises:
+        ValueError: If it has more than 64 bits.
+    """
+    if seed > U64_MAX:
+        raise ValueError(f"a seed is at most {U64_MAX}")
 
 
 class Form(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,14 +43,14 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
 class Step(Form, frozen=True, kw_only=True):
     """One committed step, as invariant 1 judged it."""
 
-    step: int
-    at_ns: int
-    generation: int
-    view: int
-    epoch: int
-    batch: int
+    step: Count
+    at_ns: Count
+    generation: Count
+    view: Count
+    epoch: Count
+    batch: Count
     """The effective batch: samples that contributed."""
-    counts: tuple[int, ...]
+    counts: tuple[Count, ...]
     ratio: float
     """Largest deviation from the reference, in tolerances."""
     discriminates: bool
@@ -36,8 +62,8 @@ class Mark(Form, frozen=True, kw_only=True):
     """Something that happened between two steps: view, abort, rollback, epoch_end, pause, evict."""
 
     kind: str
-    at_ns: int
-    step: int
+    at_ns: Count
+    step: Count
     text: str
 
 
@@ -46,8 +72,8 @@ class Window(Form, frozen=True, kw_only=True):
 
     kind: str
     text: str
-    from_ns: int
-    until_ns: int
+    from_ns: Count
+    until_ns: Count
     from_step: float
     until_step: float
 
@@ -56,17 +82,17 @@ class Judged(Form, frozen=True, kw_only=True):
     """A verdict."""
 
     kind: str
-    outcome: str
+    outcome: Outcome
     note: str = ""
-    at_ns: int | None = None
+    at_ns: Count | None = None
     reference: str | None = None
 
 
 class Break(Form, frozen=True, kw_only=True):
     """When a run broke: the first record that violates an invariant."""
 
-    step: int
-    at_ns: int
+    step: Count
+    at_ns: Count
     worker: str
     invariant: str
     note: str
@@ -80,21 +106,25 @@ class Run(Form, frozen=True, kw_only=True):
     name: str
     reproduces: str
     expected: str
-    strategy: str
+    strategy: Strategy
     model: str
-    workers: int
-    seed: int
+    workers: Count
+    seed: Seed
     defects: tuple[str, ...]
     digest: str
     verdicts: tuple[Judged, ...]
     steps: tuple[Step, ...]
     marks: tuple[Mark, ...]
     windows: tuple[Window, ...]
-    counters: dict[str, int]
+    counters: dict[str, Count]
     """What was seen, by name: `TrainReject:old_view`, `TrainView`, `orphan` and so on."""
     last_weights: str
     """Digest of the weights that were applied last."""
     broken: Break | None = None
+
+    def __post_init__(self) -> None:
+        """Check what its types do not say."""
+        within(self.seed)
 
     @property
     def discriminating(self) -> int:
@@ -124,9 +154,13 @@ class Pair(Form, frozen=True, kw_only=True):
 class Curve(Form, frozen=True, kw_only=True):
     """The clean run under another seed: other samples, orders and delays."""
 
-    seed: int
+    seed: Seed
     losses: tuple[float, ...]
     """After each step."""
+
+    def __post_init__(self) -> None:
+        """Check what its types do not say."""
+        within(self.seed)
 
 
 class Invisible(Form, frozen=True, kw_only=True):
@@ -137,7 +171,7 @@ class Invisible(Form, frozen=True, kw_only=True):
     wrong: Run
     largest_difference: float
     """Of the two losses at one step, relative to the clean one."""
-    at_step: int
+    at_step: Count
     others: tuple[Curve, ...] = ()
     largest_noise: float = 0.0
     """Of a clean loss with another seed and the clean one at one step, relative to the clean one."""
@@ -151,21 +185,25 @@ class Invisible(Form, frozen=True, kw_only=True):
 class SweepRow(Form, frozen=True, kw_only=True):
     """One seed under one strategy."""
 
-    seed: int
-    workers: int
-    strategy: str
-    policy: str
-    outcome: str
-    steps: int
-    discriminating: int
-    rollbacks: int
-    ratio_ppm: int
-    """Worst deviation from the reference, in millionths of its tolerance: a row file holds no floats."""
+    seed: Seed
+    workers: Count
+    strategy: Strategy
+    policy: Literal["own", "reshard"]
+    outcome: Literal[Outcome, "Abort", "Diverged"]
+    steps: Count
+    discriminating: Count
+    rollbacks: Count
+    ratio_ppm: Count
+    """Worst deviation from the reference, in millionths of its tolerance, at most `MOST_RATIO_PPM`: a row file holds no floats."""
     digest: str
     replay: str
     failed: tuple[str, ...] = ()
-    counters: dict[str, int] = {}
+    counters: dict[str, Count] = {}
     """What the run met, by the names of `coverage`."""
+
+    def __post_init__(self) -> None:
+        """Check what its types do not say."""
+        within(self.seed)
 
     @property
     def failing(self) -> bool:
@@ -176,6 +214,11 @@ class SweepRow(Form, frozen=True, kw_only=True):
     def ratio(self) -> float:
         """Worst deviation, in tolerances."""
         return self.ratio_ppm / 1_000_000
+
+    @property
+    def ratio_words(self) -> str:
+        """The same in words, which say if the row could not hold more."""
+        return f"{'at least ' if self.ratio_ppm >= MOST_RATIO_PPM else ''}{self.ratio:.3g}"
 
 
 class Kill(Form, frozen=True, kw_only=True):
@@ -188,8 +231,8 @@ class Kill(Form, frozen=True, kw_only=True):
     """Whether production guarded itself: then an abort of its own finds a defect too."""
     killed: bool
     by: str | None
-    tries: int
-    size: int | None
+    tries: Count
+    size: Count | None
     """Mutations that shrinking left; None if what was found was not shrunk."""
     exempt: bool = False
 
@@ -199,8 +242,8 @@ class Cell(Form, frozen=True, kw_only=True):
 
     tag: Tag
     what: str
-    workers: int
-    parameters: int
+    workers: Count
+    parameters: Count
     value: float
     unit: str
 
@@ -209,9 +252,9 @@ class Disagreement(Form, frozen=True, kw_only=True):
     """Two figures for one thing, from two tables."""
 
     what: str
-    workers: int
-    parameters: int
-    one: float
+    workers: Count
+    parameters: Count
+    one: Positive
     one_tag: Tag
     other: float
     other_tag: Tag
@@ -227,7 +270,7 @@ class Disagreement(Form, frozen=True, kw_only=True):
 class Crossover(Form, frozen=True, kw_only=True):
     """How many parameters a model has from which on the ring beats the server."""
 
-    workers: int
+    workers: Count
     textbook: float
     """By the two forms that leave out commit and overlap."""
     assumed: float

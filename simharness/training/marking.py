@@ -2,11 +2,17 @@
 
 from collections.abc import Sequence
 from html import escape
+from urllib.parse import quote
+
+
+def ident(name: str) -> str:
+    """Return a name as a part of an id that means the same, and nothing more, in markup, in addresses and in scripts."""
+    return quote(name, safe="")
 
 
 def anchor(scenario: str) -> str:
     """Return the id of a scenario's place on the page."""
-    return f"s-{scenario}"
+    return f"s-{ident(scenario)}"
 
 
 def section(name: str, title: str, body: str) -> str:

@@ -13,7 +13,7 @@ from simharness.training.benchmarks_page import benchmarks
 from simharness.training.coverage import REQUIRED
 from simharness.training.document import STRATEGY_NAMES, Finding, Invisible, Kill, Pair, Report, Run, SweepRow
 from simharness.training.known import KNOWN
-from simharness.training.marking import anchor, section, table
+from simharness.training.marking import anchor, ident, section, table
 from simharness.training.report import curve_words, outcome_of, totals_of
 from simharness.training.runner import INVARIANTS
 from simharness.training.sights import NOT_VIOLATIONS, sightings
@@ -131,7 +131,7 @@ def _invisible(found: Sequence[Invisible]) -> str:
         note = "" if broken is None else f' <span class="quiet">{escape(broken.note)}</span>'
         drawn.append(
             f"<div><h3>{escape(title)}</h3><p>{escape(words)}.{note}</p>"
-            f"{charts.invisible_figure(each, f'invisible-{each.model}')}</div>"
+            f"{charts.invisible_figure(each, f'invisible-{ident(each.model)}')}</div>"
         )
     return f'<div class="charts">{"".join(drawn)}</div>' if drawn else ""
 
@@ -213,7 +213,7 @@ def _pair(pair: Pair) -> str:
 
 
 def _side(pair: Pair, run: Run) -> str:
-    div_id = f"run-{pair.name}-{run.strategy}"
+    div_id = f"run-{ident(pair.name)}-{run.strategy}"
     broken, told, mark = run.broken, "", ""
     if broken is not None:
         words = f"Broke at step {broken.step}, {broken.at_ns / _NS_A_S:.6f} s virtual, at {broken.worker}: {broken.invariant}"
@@ -253,7 +253,7 @@ def _details(run: Run) -> str:
         f"<details><summary>Verdicts{', faults' if faults else ''} and {len(steps)} steps</summary>"
         f"{table(('assertion', 'verdict', 'what it rests on'), verdicts, code=(0,))}{faulty}"
         f"{table(head, steps, numbers=(0, 1, 5, 7))}"
-        f'<p class="quiet">{escape(run.file)}, events digest <code>{run.digest}</code></p></details>'
+        f'<p class="quiet">{escape(run.file)}, events digest <code>{escape(run.digest)}</code></p></details>'
     )
 
 
@@ -272,7 +272,7 @@ def _sweep(rows: Sequence[SweepRow]) -> str:
         f"faults; every seed replays to the same bytes. {len(rows)} runs, {sum(row.steps for row in rows)} steps, "
         f"{sum(row.failing for row in rows)} failing, {sum(row.rollbacks for row in rows)} rollbacks; "
         f"{discriminating} of {len(some)} runs with two workers or more discriminate; the worst deviation is "
-        f"{max(row.ratio for row in rows):.3g} of the tolerance. Coverage: {totals_of(rows).coverage}."
+        f"{max(rows, key=lambda row: row.ratio_ppm).ratio_words} of the tolerance. Coverage: {totals_of(rows).coverage}."
     )
     figures = "".join(
         f"<div><h3>{escape(name)}</h3>"
@@ -289,7 +289,7 @@ def _sweep(rows: Sequence[SweepRow]) -> str:
                 row.outcome,
                 " ".join(row.failed),
             ),
-            *(str(row.steps), str(row.discriminating), str(row.rollbacks), f"{row.ratio:.3g}", row.replay),
+            *(str(row.steps), str(row.discriminating), str(row.rollbacks), row.ratio_words, row.replay),
         )
         for row in rows
     ]

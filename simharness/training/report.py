@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from simharness.core.errors import InputError
+from simharness.core.foreign import text_of
 from simharness.training.bench import beside, check_explained
 from simharness.training.document import TAGS, Bench, Break, Disagreement, Invisible, Kill, Pair, Report, Run, SweepRow
 from simharness.training.runner import INVARIANTS
@@ -53,8 +54,8 @@ def decode(data: bytes, file: str) -> Report:
     """
     try:
         report = msgspec.json.decode(data, type=Report)
-    except msgspec.MsgspecError as error:
-        raise InputError(file=file, field="(root)", rule=str(error)) from None
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise InputError(file=file, field="(root)", rule=text_of(error)) from None
     if report.bench is not None:
         check_explained(report.bench.disagreements)
     return report

@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from sys import float_info
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simharness.assertions.catalog.training_update import JudgedStep, TrainUpdateMatchesReferenceFold
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from simharness.training.losses import Losses
 
 _PPM: Final = 1_000_000
+_MOST_PPM: Final = _PPM * int(float_info.max)
+"""A tolerance below the normal range makes a quotient that no float holds."""
+
 _MARKED: Final = {"TrainRollback": "rollback", "TrainPause": "pause", "TrainEvict": "evict"}
 _ENDED_BY: Final = {"partition": "heal", "peer_kill": "peer_resurrect"}
 
@@ -70,10 +74,11 @@ def _steps(scenario: Scenario, events: Iterable[Line], losses: "Losses") -> tupl
             handlers[kind](record.virtual_time_ns, record.host_id, event, line)
         if kind == "TrainApply" and event["weights"] is not None:
             made.setdefault((event["generation"], event["step"]), bytes.fromhex(event["weights"]))
-    return tuple([_step(judged, losses.at(made[judged.generation, judged.step + 1])) for judged in fold.steps])
+    return tuple([step_of(judged, losses.at(made[judged.generation, judged.step + 1])) for judged in fold.steps])
 
 
-def _step(judged: JudgedStep, loss: float) -> Step:
+def step_of(judged: JudgedStep, loss: float) -> Step:
+    """Return a step as a part of the document, with the loss after it."""
     return Step(
         step=judged.step,
         at_ns=judged.at_ns,
@@ -82,7 +87,7 @@ def _step(judged: JudgedStep, loss: float) -> Step:
         epoch=judged.epoch,
         batch=sum(judged.counts),
         counts=judged.counts,
-        ratio=judged.worst.ratio_ppm / _PPM,
+        ratio=min(judged.worst.ratio_ppm, _MOST_PPM) / _PPM,
         discriminates=judged.discriminates,
         loss=loss,
     )

@@ -24,6 +24,7 @@ from simharness.core.streams import Root
 from simharness.scenario.emit import emit
 from simharness.stateful.playing import Played, evaluate, play
 from simharness.training.coverage import covered, missing
+from simharness.training.document import MOST_RATIO_PPM
 from simharness.training.schedules import EVERYTHING, POLICIES, STRATEGIES, Case, Mix, Policy, Strategy, scenario_of
 
 TWICE_EVERY: Final = 20
@@ -108,7 +109,7 @@ def replay_of(case: Case, space: Space) -> str:
 
 
 def judged(played: Played) -> Row:
-    """Return what came of a run.
+    """Return what came of a run. Its `ratio_ppm` stops at `MOST_RATIO_PPM`: a wrong weighting is some 1e14 tolerances off.
 
     One whose only Inconclusive is that no step discriminated counts as a Pass: how many may is asked of the batch.
     """
@@ -130,7 +131,7 @@ def judged(played: Played) -> Row:
         "steps": len(update.steps),
         "discriminating": discriminating,
         "rollbacks": counts["rollback"],
-        "ratio_ppm": max((step.worst.ratio_ppm for step in update.steps), default=0),
+        "ratio_ppm": min(MOST_RATIO_PPM, max((step.worst.ratio_ppm for step in update.steps), default=0)),
         "counters": dict(sorted(counts.items())),
         "digest": played.digest(),
     }

@@ -1,23 +1,28 @@
 """The sweep of training: cases by the seed, rows, totals, and the command (training design, 17)."""
 
 from pathlib import Path
+from sys import float_info
 from typing import Any, Final
 
 import msgspec
 import pytest
 
+from simharness.assertions.catalog.training_update import JudgedStep, TrainUpdateMatchesReferenceFold
+from simharness.assertions.training_oracle.reference import Worst
 from simharness.cli import training_sweep
 from simharness.cli.main import main
 from simharness.contracts.assertions import TrainProgress
+from simharness.contracts.scenario import Scenario
 from simharness.core.canonical_json import parse
 from simharness.hosts.kinds import Kinds
 from simharness.scenario.emit import emit
 from simharness.scenario.loader import load, loads
-from simharness.stateful.playing import play
+from simharness.stateful.playing import evaluate, play
 from simharness.training.coverage import REQUIRED
-from simharness.training.document import SweepRow
+from simharness.training.document import MOST_RATIO_PPM, SweepRow
 from simharness.training.schedules import KINDS as FAULTS
 from simharness.training.schedules import MOST_WORKERS, STRATEGIES, Case, Mix, scenario_of
+from simharness.training.steps import step_of
 from simharness.training.sweep import LEAST_SEEDS, Row, Space, Totals, report, row_of
 
 KINDS: Final = Kinds()
@@ -235,3 +240,46 @@ def test_an_emitted_case_is_written_over(tmp_path: Path, monkeypatch: pytest.Mon
         named = ["sweep", "training", "--seed", "4", "--strategy", "ps", "--policy", "own", "--max-workers", "2"]
         assert main([*named, "--emit", str(file)]) == 0
     assert file.read_text("utf-8").startswith("# A case of the sweep of training, ps, own, seed 4.\n")
+
+
+def test_a_gross_bug_is_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A wrong weighting is off by more millionths than 64 bits hold: the row says at least so many; the sweep goes on from it."""
+    wrong = Mix(workers=(2,), horizon_ms=1_000, table={"defects": ["UNWEIGHTED_MEAN"], "guards": False})
+    monkeypatch.setattr(Space, "mix", wrong)
+    judged = [step.worst.ratio_ppm for step in update_steps(scenario_of(Case(3, "ps", "own"), wrong))]
+    assert max(judged) > 2**64
+    file = tmp_path / "rows.ndjson"
+    sweep = ["sweep", "training", "--jobs", "1", "--strategy", "ps", "--policy", "own", "--seed", "3"]
+    assert main([*sweep, "--out", str(file)]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("violation")
+    assert "worst at least 9223372036854.775 of the tolerance" in out
+    written = file.read_bytes()
+    row = parse(written)
+    assert (row["outcome"], row["failed"][0], row["ratio_ppm"]) == (
+        "Fail",
+        "train_update_matches_reference",
+        MOST_RATIO_PPM,
+    )
+    assert msgspec.convert({**row}, SweepRow).ratio_words == "at least 9.22e+12"
+    assert main([*sweep, "--out", str(file), "--json"]) == 1
+    assert parse(capsys.readouterr().out)["worst_ratio_ppm"] == MOST_RATIO_PPM == 2**63 - 1
+    assert file.read_bytes() == written
+
+
+def update_steps(scenario: Scenario) -> tuple[JudgedStep, ...]:
+    """The steps of a run as invariant 1 judged them."""
+    played = play(scenario, KINDS)
+    folds = evaluate(scenario, played.ordered, played.termination).folds
+    (fold,) = [one for one in folds if isinstance(one, TrainUpdateMatchesReferenceFold)]
+    return fold.steps
+
+
+def test_a_tolerance_below_the_normal_range_makes_a_ratio_all_the_same() -> None:
+    """Where the right step is no step, a wrong one is more tolerances off than a float holds: the report shows the largest."""
+    (judged, *_) = update_steps(scenario_of(CASE, SMALL.mix))
+    far = judged._replace(worst=Worst("weights", 0, 2**1100, 1))
+    assert step_of(far, 0.0).ratio == float_info.max
+    assert step_of(judged, 0.0).ratio == judged.worst.ratio_ppm / 1_000_000
