@@ -9,9 +9,9 @@ import pytest
 from simharness.hosts.kinds import Kinds
 from simharness.stateful.knobs import exemptions_from
 from simharness.systems.training.config import TrainingDefect
+from simharness.training.breaking import INVARIANTS
 from simharness.training.directed import DIRECTED
 from simharness.training.knobs import ABORT, TRAINING, TrainingKnob, fired_in, hunt, shortcomings, smallest
-from simharness.training.runner import INVARIANTS
 
 KINDS: Final = Kinds()
 EXEMPTIONS_FILE: Final = Path(__file__).parent.with_name("exemptions.toml")

@@ -17,7 +17,7 @@ from simharness.contracts.assertions import Verdict
 from simharness.core import canonical_json
 from simharness.core.units import NS_PER_S
 
-_COLOURS: Final = {"Fail": "31;1", "Inconclusive": "33;1", "Pass": "32"}
+_COLOURS: Final = {"Fail": "31;1", "Abort": "31;1", "Inconclusive": "33;1", "Pass": "32"}
 _EVIDENCE_SHOWN: Final = 3
 _LONGEST_QUOTE: Final = 160
 _EVENT_LINE: Final = "events.ndjson:"
@@ -39,7 +39,7 @@ def count(number: int, one: str, many: str = "") -> str:
 
 
 def coloured(outcome: str) -> str:
-    """Return an outcome, in colour on a terminal that wants it (https://no-color.org)."""
+    """Return an outcome, of a verdict or of a run, in colour on a terminal that wants it (https://no-color.org)."""
     padded = f"{outcome:<12}"
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return padded

@@ -10,7 +10,7 @@ import msgspec
 
 from simharness.bundle.places import check_own, put_file, structured_io
 from simharness.cli import progress, show
-from simharness.cli.main import FAILED, INCONCLUSIVE, PASSED
+from simharness.cli.main import ABORTED, FAILED, INCONCLUSIVE, PASSED
 from simharness.cli.training_inputs import COMMAND_LINE, defects_named, files_of, require_numpy
 from simharness.core.errors import InputError
 from simharness.hosts.kinds import Kinds
@@ -20,6 +20,7 @@ from simharness.scenario.words import printable
 from simharness.stateful.registry import choose
 from simharness.training import page, report
 from simharness.training.bench import bench
+from simharness.training.breaking import way_on
 from simharness.training.document import Bench, Finding, Form, Kill, Report, Run, SweepRow
 from simharness.training.findings import findings_from
 from simharness.training.runner import File, defective, foreign_to, invisible, run_file, run_pairs
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 FINDINGS: Final = Path(page.__file__).with_name("findings")
 _OUT: Final = Path(".simharness", "training")
-_CODES: Final = {"Pass": PASSED, "Inconclusive": INCONCLUSIVE, "Fail": FAILED}
+_CODES: Final = {"Fail": FAILED, "Abort": ABORTED, "Inconclusive": INCONCLUSIVE, "Pass": PASSED}
+"""From the worst on."""
 _QUICK: Final = ("clean_own", "one_death", "death_mid_reduce", "hub_crash", "lossy")
 _SEEDS: Final = {False: 50, True: 2}
 """How many seeds a report sweeps, by whether it is quick."""
@@ -60,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _scenarios(args: argparse.Namespace) -> int:
-    """Run files, each under its own strategy; say of one that fails when it broke."""
+    """Run files, each under its own strategy; say of one that fails when it broke, of one that is stopped when, where and why."""
     require_numpy()
     kinds, defects = Kinds(), defects_named(args.defect)
     files = _with_defects(files_of(args.names, kinds), defects, named=bool(args.names))
@@ -76,6 +78,8 @@ def _scenarios(args: argparse.Namespace) -> int:
             print("\n".join(_run_lines(runs[-1])), flush=True)
     if args.json:
         show.print_json({"runs": [_plain_run(each) for each in runs]})
+    elif further := way_on([each.aborted.rule for each in runs if each.aborted is not None]):
+        print(f"to go on     {further}")
     return _worst([each.outcome for each in runs])
 
 
@@ -102,7 +106,7 @@ def _with_defects(files: Sequence[File], defects: Sequence[str], *, named: bool)
 def _run_lines(run: Run) -> list[str]:
     line = f"{show.coloured(run.outcome)} {run.name}  {run.strategy}  {report.marks(run)}  {show.count(len(run.steps), 'step')}, "
     line += f"{run.discriminating} discriminating, {show.count(run.counters.get('TrainRollback', 0), 'rollback')}"
-    return [line, *([] if run.broken is None else [f"{'':13}{report.broke(run.broken)}"])]
+    return [line, *(f"{'':13}{words}" for words in report.ends(run))]
 
 
 def _plain_run(run: Run) -> dict[str, Any]:
@@ -117,11 +121,12 @@ def _plain_run(run: Run) -> dict[str, Any]:
         "rollbacks": run.counters.get("TrainRollback", 0),
         "digest": run.digest,
         "broken": show.plain(run.broken),
+        "aborted": show.plain(run.aborted),
     }
 
 
 def _worst(outcomes: Sequence[str]) -> int:
-    return next(_CODES[word] for word in ("Fail", "Inconclusive", "Pass") if word in outcomes or word == "Pass")
+    return next(code for word, code in _CODES.items() if word in outcomes or word == "Pass")
 
 
 # --- report ----------------------------------------------------------------------------------------------------------

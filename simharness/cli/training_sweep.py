@@ -2,11 +2,10 @@
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from simharness.bundle.places import check_own, put_file, structured_io
 from simharness.cli import progress, show
@@ -17,9 +16,10 @@ from simharness.cli.workers import ordered
 from simharness.contracts.scenario import Scenario
 from simharness.core.errors import InputError
 from simharness.scenario.emit import emit
-from simharness.stateful.playing import play
+from simharness.stateful.playing import attempt
 from simharness.stateful.registry import choose
 from simharness.stateful.session import KINDS
+from simharness.training.breaking import way_on
 from simharness.training.document import MOST_RATIO_PPM
 from simharness.training.schedules import MOST_WORKERS, POLICIES, STRATEGIES, Case, scenario_of
 from simharness.training.sweep import Row, Space, Totals, report, row_of
@@ -114,7 +114,7 @@ def _one(args: argparse.Namespace, space: Space, first: int, last: int) -> int:
     if args.emit is not None:
         _write(Path(args.emit), case, scenario)
     row = row_of(case, space, KINDS)
-    traced = list(timeline(play(scenario, KINDS))) if args.trace and row["outcome"] != "Abort" else []
+    traced = list(timeline(attempt(scenario, KINDS))) if args.trace else []
     if args.json:
         show.print_json(row | ({"timeline": traced} if args.trace else {}))
     else:
@@ -122,11 +122,19 @@ def _one(args: argparse.Namespace, space: Space, first: int, last: int) -> int:
             print(line)
         steps = show.count(row["steps"], "step")
         print(f"{row['outcome']:<12} {steps}, {row['discriminating']} discriminating, digest {row['digest']}")
-        for note in row["notes"] or ([row["error"]] if "error" in row else []):
-            print(f"failed       {note}")
+        for place, note in enumerate(row["notes"]):
+            print(f"{'' if row['outcome'] == 'Abort' and not place else 'failed':<12} {note}")
+        _print_way_on([row])
     totals = Totals()
     totals.add(row)
     return _code(totals)
+
+
+def _print_way_on(rows: list[Row]) -> None:
+    """Say how to go on from a run that a guard of production has stopped."""
+    said = way_on([rule for row in rows if row["outcome"] == "Abort" for rule in row["failed"]])
+    if said:
+        print(f"to go on     {said}")
 
 
 def _write(place: Path, case: Case, scenario: Scenario) -> None:
@@ -191,8 +199,8 @@ def _report(args: argparse.Namespace, totals: Totals) -> None:
     for doubt in totals.doubts if _code(totals) == INCONCLUSIVE else ():
         print(f"inconclusive since {doubt}")
     for row in totals.failing[:_SHOWN]:
-        notes: list[Any] = row["notes"] or [row.get("error", row["outcome"])]
-        print(f"{row['outcome']:<12} {row['replay']}  {notes[0]}", file=sys.stdout)
+        print(f"{row['outcome']:<12} {row['replay']}  {(row['notes'] or [row['outcome']])[0]}")
+    _print_way_on(totals.failing)
 
 
 def _ratio(totals: Totals) -> str:

@@ -17,14 +17,19 @@ from simharness.contracts.host import KindRegistry
 from simharness.contracts.ports import DeliveryObserver
 from simharness.contracts.records import Record, SnapshotRecord, Termination
 from simharness.contracts.scenario import Scenario
+from simharness.core.errors import EngineAbort
 from simharness.run import engine_for
 
 
 class Played:
-    """A finished run whose records are still in memory, in order of emission."""
+    """A run that is over, whose records are still in memory, in order of emission."""
 
-    def __init__(self, scenario: Scenario, sink: MemorySink, termination: Termination) -> None:
+    def __init__(
+        self, scenario: Scenario, sink: MemorySink, termination: Termination, aborted: EngineAbort | None = None
+    ) -> None:
         self.scenario, self.termination = scenario, termination
+        self.aborted = aborted
+        """What stopped it before its end; None unless `attempt` has run it."""
         self._sink = sink
 
     @property
@@ -56,6 +61,21 @@ def play(scenario: Scenario, kinds: KindRegistry, *, observer: DeliveryObserver 
     sink = MemorySink()
     termination = engine_for(scenario, kinds, sink, observer=observer).run()
     return Played(scenario, sink, termination)
+
+
+def attempt(scenario: Scenario, kinds: KindRegistry) -> Played:
+    """Run a scenario as far as it goes: one that cannot go on is returned with its records up to there, and with its abort.
+
+    Raises:
+        InputError: If a kind is not known.
+    """
+    sink, engine = MemorySink(), None
+    try:
+        engine = engine_for(scenario, kinds, sink)
+        return Played(scenario, sink, engine.run())
+    except EngineAbort as abort:  # its own time is that of the host's clock, which may be wrong
+        ended = None if engine is None else engine.termination
+        return Played(scenario, sink, ended or Termination(reason="aborted", at_ns=0, detail=str(abort)), abort)
 
 
 class Ordered(NamedTuple):

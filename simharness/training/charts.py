@@ -5,6 +5,7 @@ from math import ceil, floor, log10
 from typing import Any, Final
 
 from simharness.pages import plotting
+from simharness.training.breaking import when_it_fails
 from simharness.training.document import Bench, Cell, Invisible, Pair, Run, Step, SweepRow
 
 MARKS: Final = {
@@ -144,9 +145,8 @@ def _marks(figure: Any, run: Run, at: float) -> None:
 
 def _broken(figure: Any, run: Run) -> None:
     assert run.broken is not None
-    loss = {step.step: step.loss for step in run.steps}
     at = run.broken.step
-    nearest = loss.get(at, next(iter(loss.values()), 1.0))
+    nearest = _nearest(run, at)
     figure.add_scatter(
         x=[at],
         y=[nearest],
@@ -172,6 +172,11 @@ def _broken(figure: Any, run: Run) -> None:
     )
 
 
+def _nearest(run: Run, at: int) -> float:
+    """Return the loss after a step, or, if there is none of it, after the one next to it."""
+    return min(reversed(run.steps), key=lambda step: abs(step.step - at)).loss if run.steps else 1.0
+
+
 def _ticks(most: int) -> list[int]:
     """Return numbers of samples to write at the axis, none of them below zero, where the marks stand."""
     apart = max(1, ceil(most / 4))
@@ -185,7 +190,7 @@ def _log_range(values: Iterable[float]) -> list[float]:
 
 
 def invisible_figure(found: Invisible, div_id: str) -> str:
-    """Draw the loss of a clean run and of the unweighted mean on common axes, and where invariant 1 turns red.
+    """Draw the loss of a clean run and of the unweighted mean on common axes, and where an invariant turns red, in either.
 
     Clean runs with other seeds lie in grey behind them: what one curve by itself could as well have been.
     """
@@ -202,8 +207,11 @@ def invisible_figure(found: Invisible, div_id: str) -> str:
             showlegend=place == 0,
             meta="other seed",
         )
+    clean = (
+        "weighted by samples" if found.clean.outcome in ("Pass", "Inconclusive") else "clean run, which itself fails"
+    )
     sides = (
-        ("weighted by samples", found.clean, plotting.BLUE, "solid"),
+        (clean, found.clean, plotting.BLUE, "solid"),
         ("unweighted mean", found.wrong, plotting.ORANGE, "dot"),
     )
     for name, run, colour, dash in sides:
@@ -218,19 +226,20 @@ def invisible_figure(found: Invisible, div_id: str) -> str:
             name=name,
             meta="loss",
         )
-    broken = found.wrong.broken
-    if broken is not None:
-        loss = {step.step: step.loss for step in found.wrong.steps}
+    for whose, run, symbol in (("clean run: ", found.clean, "x"), ("", found.wrong, "circle")):
+        if run.broken is None:
+            continue
+        at, words = run.broken.step, f"{whose}{when_it_fails(run)}"
         figure.add_scatter(
-            x=[broken.step],
-            y=[loss[broken.step]],
+            x=[at],
+            y=[_nearest(run, at)],
             mode="markers",
-            marker={"symbol": "circle", "size": 13, "color": plotting.RED, "line": {"color": "white", "width": 1.5}},
-            hovertemplate=f"invariant 1 fails at step {broken.step}<extra></extra>",
-            name=f"invariant 1 fails: step {broken.step}",
+            marker={"symbol": symbol, "size": 13, "color": plotting.RED, "line": {"color": "white", "width": 1.5}},
+            hovertemplate=f"{words}<extra></extra>",
+            name=words,
             meta="violation",
         )
-        figure.add_vline(x=broken.step, line_color=plotting.RED, line_width=1, line_dash="dot")
+        figure.add_vline(x=at, line_color=plotting.RED, line_width=1, line_dash="dot")
     every = [step.loss for _, run, _, _ in sides for step in run.steps]
     every += [loss for other in found.others for loss in other.losses]
     figure.update_yaxes(type="log", range=_log_range(every), title="loss")

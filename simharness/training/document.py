@@ -89,7 +89,7 @@ class Judged(Form, frozen=True, kw_only=True):
 
 
 class Break(Form, frozen=True, kw_only=True):
-    """When a run broke: the first record that violates an invariant."""
+    """When a run broke: the first record that violates an invariant, or, nothing having come, the step that was due."""
 
     step: Count
     at_ns: Count
@@ -97,6 +97,15 @@ class Break(Form, frozen=True, kw_only=True):
     invariant: str
     note: str
     reference: str
+
+
+class Abort(Form, frozen=True, kw_only=True):
+    """What stopped a run that could not go on: the rule, where and when it was broken, and how."""
+
+    rule: str
+    host: str | None
+    at_ns: int
+    detail: str
 
 
 class Run(Form, frozen=True, kw_only=True):
@@ -121,6 +130,8 @@ class Run(Form, frozen=True, kw_only=True):
     last_weights: str
     """Digest of the weights that were applied last."""
     broken: Break | None = None
+    aborted: Abort | None = None
+    """Then steps, marks and digest are those up to there."""
 
     def __post_init__(self) -> None:
         """Check what its types do not say."""
@@ -133,7 +144,9 @@ class Run(Form, frozen=True, kw_only=True):
 
     @property
     def outcome(self) -> str:
-        """The worst verdict."""
+        """The worst verdict; Abort if it could not go on."""
+        if self.aborted is not None:
+            return "Abort"
         outcomes = [judged.outcome for judged in self.verdicts]
         return next(word for word in ("Fail", "Inconclusive", "Pass") if word in outcomes or word == "Pass")
 

@@ -10,12 +10,12 @@ from simharness.pages import plotting
 from simharness.pages.document import chip
 from simharness.training import charts
 from simharness.training.benchmarks_page import benchmarks
+from simharness.training.breaking import INVARIANTS, aborted, when_it_fails
 from simharness.training.coverage import REQUIRED
 from simharness.training.document import STRATEGY_NAMES, Finding, Invisible, Kill, Pair, Report, Run, SweepRow
 from simharness.training.known import KNOWN
 from simharness.training.marking import anchor, ident, section, table
-from simharness.training.report import curve_words, outcome_of, totals_of
-from simharness.training.runner import INVARIANTS
+from simharness.training.report import clean_fails, curve_words, outcome_of, totals_of
 from simharness.training.sights import NOT_VIOLATIONS, sightings
 
 TITLE: Final = "Correctness of data-parallel training"
@@ -86,6 +86,10 @@ _LIMITS: Final = (
         "run does, "
         "the first invariant is Inconclusive: with equal batches a wrong weighting is the right one."
     ),
+    (
+        "The order of the samples within an epoch is not judged: any order in which each sample contributes once passes, and so "
+        "does the same one in every epoch."
+    ),
     "The hub is one process. Its crash is part of the schedules; its permanent loss ends a run.",
 )
 
@@ -116,21 +120,27 @@ def page(report: Report) -> str:
 
 
 def _claim(report: Report) -> str:
+    wrong = "".join(_red(f"{each.model}: {words}") for each in report.invisible if (words := clean_fails(each)))
     text = "".join(f"<p>{escape(words)}</p>" for words in (*_CLAIM, *_LIMITS))
-    return text + _invisible(report.invisible)
+    return wrong + text + _invisible(report.invisible)
+
+
+def _red(words: str) -> str:
+    return f'<p class="broke">{escape(words[:1].upper() + words[1:])}.</p>'
 
 
 def _invisible(found: Sequence[Invisible]) -> str:
-    """Return a figure a model: the two losses, and the step at which invariant 1 says so."""
+    """Return a figure a model: the two losses, and the step at which invariant 1 says so. A clean run that fails comes first."""
     drawn = []
     for each in found:
-        broken = each.wrong.broken
-        said = "invariant 1 stays silent" if broken is None else f"invariant 1 fails at step {broken.step}"
-        words = f"{said}; {curve_words(each)} of the right one, the mean most at step {each.at_step} of {len(each.clean.steps)}"
+        broken, failing = each.wrong.broken, clean_fails(each)
+        red = _red(failing) if failing else ""
+        words = f"with the unweighted mean {when_it_fails(each.wrong)}; {curve_words(each)}"
+        words += f"{', most' if failing else ' of the right one, the mean most'} at step {each.at_step} of {len(each.clean.steps)}"
         title = f"{each.model}: the clean run, and the unweighted mean under the same schedule"
         note = "" if broken is None else f' <span class="quiet">{escape(broken.note)}</span>'
         drawn.append(
-            f"<div><h3>{escape(title)}</h3><p>{escape(words)}.{note}</p>"
+            f"<div><h3>{escape(title)}</h3>{red}<p>{escape(words[:1].upper() + words[1:])}.{note}</p>"
             f"{charts.invisible_figure(each, f'invisible-{ident(each.model)}')}</div>"
         )
     return f'<div class="charts">{"".join(drawn)}</div>' if drawn else ""
@@ -189,6 +199,7 @@ def _overview(report: Report) -> str:
     for pair in report.pairs:
         for run in pair.runs:
             marks = " ".join(_mark(run, kind) for kind in INVARIANTS)
+            marks += "" if run.aborted is None else ' <span class="chip fail">aborted</span>'
             rolled = run.counters.get("TrainRollback", 0)
             link = f'<a href="#{anchor(pair.name)}">{escape(pair.name)}</a>'
             rows.append(
@@ -222,6 +233,8 @@ def _side(pair: Pair, run: Run) -> str:
             f'<p class="broke"><a href="#{div_id}-evidence">{escape(words)}</a></p>'
             f'<p class="quiet" id="{div_id}-evidence">{escape(broken.note)} ({escape(broken.reference)})</p>'
         )
+    if run.aborted is not None:
+        told += _red(aborted(run.aborted))
     defects = f"; defects switched on: {', '.join(run.defects)}" if run.defects else ""
     facts = f"{run.workers} workers, {run.model}, seed {run.seed}{defects}"
     return (

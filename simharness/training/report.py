@@ -8,8 +8,8 @@ import msgspec
 from simharness.core.errors import InputError
 from simharness.core.foreign import text_of
 from simharness.training.bench import beside, check_explained
+from simharness.training.breaking import INVARIANTS, aborted, when_it_fails
 from simharness.training.document import TAGS, Bench, Break, Disagreement, Invisible, Kill, Pair, Report, Run, SweepRow
-from simharness.training.runner import INVARIANTS
 from simharness.training.sweep import Totals
 
 if TYPE_CHECKING:
@@ -28,11 +28,22 @@ def normal(report: Report) -> Report:
 
 
 def outcome_of(report: Report) -> str:
-    """Return the worst that a report shows: of its runs, of its sweep and what that lacks, of its kill table."""
-    outcomes = [run.outcome for run in report.runs] + ["Fail" if row.failing else row.outcome for row in report.sweep]
+    """Return the worst that a report shows: of its runs, of its sweep and what that lacks, of its kill table.
+
+    A run that was stopped counts as one that failed, and so does a wrong weighting that invariant 1 does not see.
+    """
+    runs = [*report.runs, *(each.clean for each in report.invisible)]
+    outcomes = ["Fail" if run.aborted is not None else run.outcome for run in runs]
+    outcomes += ["Fail" if row.failing else row.outcome for row in report.sweep]
+    outcomes += ["Fail" for each in report.invisible if not _seen(each.wrong)]
     outcomes += ["Fail" for kill in report.kills if not kill.killed and not kill.exempt]
     outcomes += ["Inconclusive" for _ in totals_of(report.sweep).uncovered]
     return next(word for word in ("Fail", "Inconclusive", "Pass") if word in outcomes or word == "Pass")
+
+
+def _seen(run: Run) -> bool:
+    """Tell whether invariant 1 fails in a run."""
+    return any(judged.outcome == "Fail" for judged in run.verdicts if judged.kind == INVARIANTS[0])
 
 
 def encode(report: Report) -> bytes:
@@ -75,11 +86,17 @@ def broke(broken: Break) -> str:
     )
 
 
+def ends(run: Run) -> list[str]:
+    """Say when a run broke, and what stopped it; nothing of one that did neither."""
+    said = [] if run.broken is None else [broke(run.broken)]
+    return said if run.aborted is None else [*said, aborted(run.aborted)]
+
+
 MARKS: Final = "1 to 6: the invariants, + Pass, X Fail, ? Inconclusive, - not asked"
 
 
 def run_lines(pairs: Sequence[Pair]) -> list[str]:
-    """Return the table of schedules, each failing run followed by when it broke."""
+    """Return the table of schedules, each failing run followed by when it broke, and one that was stopped by what stopped it."""
     width = max([len(pair.name) for pair in pairs], default=0)
     lines = [f"{'schedule':{width}}  strategy  1 to 6  steps  discriminating  rollbacks  outcome"]
     for pair in pairs:
@@ -89,19 +106,27 @@ def run_lines(pairs: Sequence[Pair]) -> list[str]:
                 f"{pair.name:{width}}  {run.strategy:8}  {marks(run)}  {len(run.steps):5}  {run.discriminating:14}  {rolled:9}  "
                 f"{run.outcome}"
             )
-            if run.broken is not None:
-                lines.append(f"{'':{width}}  {broke(run.broken)}")
+            lines += [f"{'':{width}}  {words}" for words in ends(run)]
     return lines
 
 
 def curve_words(found: Invisible) -> str:
-    """Say how far the wrong weighting moves a loss curve, and how far another seed does."""
+    """Say how far the wrong weighting moves a loss curve, and how far another seed does; of two wrong curves how they differ."""
+    if clean_fails(found):
+        return f"the two losses differ by at most {100 * found.largest_difference:.1f} %"
     moved = f"the unweighted mean moves the loss by at most {100 * found.largest_difference:.1f} %"
     if not found.others:
         return moved
     seeds = f"{len(found.others)} other seeds of the clean run (other samples, other orders) by up to "
     seeds += f"{100 * found.largest_noise:.1f} %"
     return f"{moved}, {seeds}{'' if found.passes_for_noise else ', which is less'}"
+
+
+def clean_fails(found: Invisible) -> str:
+    """Say that the clean run itself fails; empty if it does not."""
+    if found.clean.outcome in ("Pass", "Inconclusive"):
+        return ""
+    return f"the clean run itself fails ({when_it_fails(found.clean)}): neither loss is the right one"
 
 
 def sweep_line(rows: Sequence[SweepRow]) -> str:
@@ -152,8 +177,8 @@ def lines(report: Report) -> list[str]:
     """Return the summary of a report for a terminal."""
     found = run_lines(report.pairs)
     for each in report.invisible:
-        when = "never" if each.wrong.broken is None else f"at step {each.wrong.broken.step}"
-        found.append(f"loss curve   {each.model}: {curve_words(each)}; invariant 1 fails {when}")
+        words = [clean_fails(each), curve_words(each), f"with the unweighted mean {when_it_fails(each.wrong)}"]
+        found.append(f"loss curve   {each.model}: {'; '.join(filter(None, words))}")
     if report.sweep:
         found.append(f"sweep        {sweep_line(report.sweep)}")
     if report.kills:

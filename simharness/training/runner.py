@@ -8,23 +8,21 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from simharness.assertions.setting import from_scenario
-from simharness.bundle.digest import events_digest
-from simharness.contracts.assertions import TRAINING_INVARIANTS, Verdict
+from simharness.contracts.assertions import Verdict
 from simharness.contracts.host import KindRegistry
-from simharness.contracts.records import EventRecord
 from simharness.core.errors import InputError
 from simharness.run import defects_of
 from simharness.scenario.build import Reconfigure
 from simharness.scenario.loader import Loaded
 from simharness.stateful.headers import Header, header_of
-from simharness.stateful.playing import play
+from simharness.stateful.playing import attempt
 from simharness.systems.training.config import STRATEGY_OF, TrainingDefect
-from simharness.training.document import Break, Curve, Invisible, Judged, Pair, Run
+from simharness.training.breaking import decisive, ended, first_break
+from simharness.training.document import Curve, Invisible, Judged, Pair, Run
 from simharness.training.steps import seen
 
 SERVER: Final = "_ps"
 KINDS: Final = ("train_worker", "train_hub")
-INVARIANTS: Final = tuple(str(kind.__struct_config__.tag) for kind in TRAINING_INVARIANTS)
 DEFECTS: Final = tuple(TrainingDefect.__members__)
 _SEEDS: Final = 1 << 64
 _WEIGHTING: Final = "UNWEIGHTED_MEAN"
@@ -62,10 +60,9 @@ def foreign_to(strategy: str, defects: Sequence[str]) -> list[str]:
 
 
 def run_file(file: File, kinds: KindRegistry, settings: Mapping[str, Any] | None = None, *, later_seed: int = 0) -> Run:
-    """Run a scenario file from beginning to end, under its own seed or one so much later.
+    """Run a scenario file as far as it goes, under its own seed or one so much later.
 
     Raises:
-        EngineAbort: If the run cannot go on.
         InputError: If it is no training job.
     """
     loaded = file.load(with_settings(settings) if settings else None)
@@ -74,7 +71,8 @@ def run_file(file: File, kinds: KindRegistry, settings: Mapping[str, Any] | None
     if facts is None or not facts.checked:
         raise InputError(file=file.shown, field="peers", rule="is no training job of a model with a reference")
     header = _header(file)
-    played = play(scenario, kinds)
+    played = attempt(scenario, kinds)
+    digest, abort = ended(played)
     verdicts = played.verdicts()
     found = seen(scenario, played.ordered.events)
     return Run(
@@ -87,14 +85,15 @@ def run_file(file: File, kinds: KindRegistry, settings: Mapping[str, Any] | None
         workers=len(facts.workers),
         seed=scenario.seed,
         defects=defects_of(scenario),
-        digest=events_digest(played.records),
+        digest=digest,
         verdicts=tuple(map(_judged, verdicts)),
         steps=found.steps,
         marks=found.marks,
         windows=found.windows,
         counters=found.counters | _accounted(verdicts),
         last_weights=found.last_weights,
-        broken=_first_break(verdicts, played.ordered.events),
+        broken=first_break(verdicts, played.ordered.events),
+        aborted=abort,
     )
 
 
@@ -118,33 +117,13 @@ def _accounted(verdicts: Sequence[Verdict]) -> dict[str, int]:
 
 
 def _judged(verdict: Verdict) -> Judged:
-    evidence = verdict.evidence[0] if verdict.evidence else None
+    evidence = decisive(verdict)
     return Judged(
         kind=verdict.kind,
         outcome=verdict.outcome,
         note=verdict.note or "",
         at_ns=None if evidence is None else evidence.virtual_time_ns,
         reference=None if evidence is None else evidence.event_or_snapshot_ref,
-    )
-
-
-def _first_break(verdicts: Sequence[Verdict], events: Sequence[Any]) -> Break | None:
-    """Return the earliest violation; of several that one record shows, that of the first invariant."""
-    failed = [verdict for verdict in verdicts if verdict.outcome == "Fail" and verdict.evidence]
-    if not failed:
-        return None
-    first = min(failed, key=lambda verdict: verdict.evidence[0].virtual_time_ns)
-    evidence = first.evidence[0]
-    line = evidence.event_or_snapshot_ref.partition(":")[2]
-    record = events[int(line)] if line else None
-    event = record.event if isinstance(record, EventRecord) else {}
-    return Break(
-        step=max(0, event.get("step", 0) - (event.get("kind") == "TrainApply")),
-        at_ns=evidence.virtual_time_ns,
-        worker=(record.host_id if isinstance(record, EventRecord) else None) or "-",
-        invariant=first.kind,
-        note=first.note or "",
-        reference=evidence.event_or_snapshot_ref,
     )
 
 

@@ -19,10 +19,10 @@ from simharness.contracts.assertions import Verdict
 from simharness.contracts.host import KindRegistry
 from simharness.contracts.records import EventRecord
 from simharness.contracts.scenario import Scenario
-from simharness.core.errors import EngineAbort
 from simharness.core.streams import Root
 from simharness.scenario.emit import emit
-from simharness.stateful.playing import Played, evaluate, play
+from simharness.stateful.playing import Played, attempt, evaluate
+from simharness.training.breaking import aborted, decisive, ended
 from simharness.training.coverage import covered, missing
 from simharness.training.document import MOST_RATIO_PPM
 from simharness.training.schedules import EVERYTHING, POLICIES, STRATEGIES, Case, Mix, Policy, Strategy, scenario_of
@@ -38,18 +38,6 @@ LEAST_SEEDS: Final = 200
 
 _SEVERAL: Final = 2
 Row = dict[str, Any]
-_NOTHING: Final[Row] = {
-    "outcome": "Abort",
-    "notes": [],
-    "doubtful": [],
-    "steps": 0,
-    "discriminating": 0,
-    "rollbacks": 0,
-    "ratio_ppm": 0,
-    "counters": {},
-    "digest": "",
-}
-"""What a row says of a run that was aborted."""
 
 
 class Space(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,14 +77,9 @@ def row_of(case: Case, space: Space, kinds: KindRegistry) -> Row:
         "replay": replay_of(case, space),
         "scenario_sha256": hashlib.sha256(emit(scenario).encode()).hexdigest(),
     }
-    try:
-        played = play(scenario, kinds)
-        row = head | judged(played)
-        if (space.twice or case.seed % TWICE_EVERY == 0) and play(scenario, kinds).digest() != row["digest"]:
-            row["outcome"] = "Diverged"
-    except EngineAbort as abort:
-        error = {"rule": abort.rule, "host": abort.host_id, "at_ns": abort.at_ns, "detail": abort.detail}
-        return head | _NOTHING | {"failed": [abort.rule], "error": error}
+    row = head | judged(attempt(scenario, kinds))
+    if (space.twice or case.seed % TWICE_EVERY == 0) and ended(attempt(scenario, kinds))[0] != row["digest"]:
+        row["outcome"] = "Diverged"
     return row
 
 
@@ -111,7 +94,8 @@ def replay_of(case: Case, space: Space) -> str:
 def judged(played: Played) -> Row:
     """Return what came of a run. Its `ratio_ppm` stops at `MOST_RATIO_PPM`: a wrong weighting is some 1e14 tolerances off.
 
-    One whose only Inconclusive is that no step discriminated counts as a Pass: how many may is asked of the batch.
+    One whose only Inconclusive is that no step discriminated counts as a Pass: how many may is asked of the batch. Of one that was
+    stopped it is what came until then, and first what stopped it.
     """
     scenario = played.scenario
     evaluation = evaluate(scenario, played.ordered, played.termination)
@@ -121,6 +105,7 @@ def judged(played: Played) -> Row:
     discriminating = sum(step.discriminates for step in update.steps)
     counts = _counted(played, evaluation, discriminating)
     failed = [verdict for verdict in verdicts if verdict.outcome == "Fail"]
+    digest, abort = ended(played)
     doubtful = [kind for kind, outcome in outcomes.items() if outcome == "Inconclusive"]
     doubtful = [kind for kind in doubtful if discriminating or kind != verdicts[0].kind]
     row: Row = {
@@ -133,17 +118,22 @@ def judged(played: Played) -> Row:
         "rollbacks": counts["rollback"],
         "ratio_ppm": min(MOST_RATIO_PPM, max((step.worst.ratio_ppm for step in update.steps), default=0)),
         "counters": dict(sorted(counts.items())),
-        "digest": played.digest(),
+        "digest": digest,
     }
     if not _reference_holds(scenario, played):
         row["outcome"] = "Fail"
         row["failed"].append("reference")
         row["notes"].append("reference: its gradient differs from the difference quotient")
+    if abort is not None:
+        row |= {"outcome": "Abort", "error": msgspec.to_builtins(abort)}
+        row["failed"].insert(0, abort.rule)
+        row["notes"].insert(0, aborted(abort))
     return row
 
 
 def _when(verdict: Verdict) -> str:
-    return f" (at {verdict.evidence[0].virtual_time_ns} ns)" if verdict.evidence else ""
+    found = decisive(verdict)
+    return "" if found is None else f" (at {found.virtual_time_ns} ns)"
 
 
 def _fold(evaluation: Evaluation, of: type[Any]) -> Any:

@@ -12,8 +12,8 @@ from simharness.assertions.training_oracle.ieee import decode
 from simharness.contracts.records import EventRecord
 from simharness.hosts.kinds import Kinds
 from simharness.stateful.playing import Played, play
+from simharness.training.breaking import INVARIANTS
 from simharness.training.coverage import covered
-from simharness.training.runner import INVARIANTS
 from simharness.training.schedules import Case, Mix, scenario_of
 from simharness.training.sweep import judged
 from tests.scenarios.library import finished, records, verdicts

@@ -4,9 +4,10 @@ import pytest
 
 from simharness.assertions.training_oracle.problem import problem_of
 from simharness.core.errors import InputError
+from simharness.training.breaking import INVARIANTS
 from simharness.training.document import Pair
 from simharness.training.losses import Losses
-from simharness.training.runner import INVARIANTS, File, pair_names
+from simharness.training.runner import File, pair_names
 from simharness.training.sights import NOT_VIOLATIONS, sightings
 from tests.training.reports import SCENARIOS, file, pair, run
 

@@ -11,7 +11,7 @@ import pytest
 
 from simharness.contracts.assertions import TRAINING_INVARIANTS, TrainProgress, TrainUpdateMatchesReference
 from simharness.scenario.emit import emit
-from simharness.training.runner import INVARIANTS
+from simharness.training.breaking import INVARIANTS
 from tests.scenarios.library import FILES, declared, finished, path_of, records, verdicts
 from tests.tidy.check import ROOT
 
