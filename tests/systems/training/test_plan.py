@@ -1,5 +1,6 @@
 """Plans: every sample once an epoch whatever the members do; known sequences; data, shards and permutations."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,6 +70,53 @@ def test_every_sample_once_an_epoch(present: list[int], workers: int, policy: st
         assert mask(tuple(used)) & owned == mask(tuple(used))
         seen |= mask(tuple(used))
         state = state_at(config, epoch=plan.epoch, consumed=seen)
+
+
+def orders(policy: str, seed: int, epochs: int) -> list[tuple[int, ...]]:
+    """In which order two workers, ten samples each, take them: of `own` the first worker's, of `reshard` everybody's, by epoch."""
+    config = job(2, data_policy=policy, shard_sizes=[10, 10], batch_size=20, allow_even=True)
+    planner = Planner(config, streams(seed))
+    found = []
+    for epoch in range(epochs):
+        batches = planner.plan_step(state_at(config, epoch=epoch), everybody(config)).batches
+        found.append(batches[0] if policy == "own" else sum(batches, ()))
+    return found
+
+
+@pytest.mark.parametrize("policy", ["own", "reshard"])
+def test_an_epoch_has_an_order_of_its_own(policy: str) -> None:
+    """No two epochs, seeds or workers share one: what no invariant asks for, and what forgetting to reshuffle would lose."""
+    found = orders(policy, 1, 50) + orders(policy, 2, 50)
+    assert len(set(found)) == 100
+    assert all(sorted(order) == list(range(len(order))) for order in found)
+    config = job(2, shard_sizes=[10, 10], batch_size=20, allow_even=True)
+    one, other = Planner(config, streams(1)).plan_step(state_at(config), everybody(config)).batches
+    assert tuple([sample - 10 for sample in other]) != one
+
+
+@pytest.mark.parametrize("policy", ["own", "reshard"])
+def test_no_sample_has_a_place_of_its_own(policy: str) -> None:
+    """Over 400 epochs each sample is at each place about as often as at any other: chi squared over the table of both.
+
+    With p samples it has (p - 1) squared degrees of freedom; six of its standard deviations off is one in 10**8. Besides, each
+    sample stands in the middle on average, five standard errors at most beside it.
+    """
+    epochs = 400
+    found = orders(policy, 7, epochs)
+    size = len(found[0])
+    at = [[0] * size for _ in range(size)]
+    for order in found:
+        for place, sample in enumerate(order):
+            at[sample][place] += 1
+    due = epochs / size
+    freedom = (size - 1) ** 2
+    # Rows and columns of counts have fixed sums, which takes size / (size - 1) off what independent cells would give.
+    chi = sum((count - due) ** 2 / due for row in at for count in row) * (size - 1) / size
+    assert abs(chi - freedom) < 6 * (2 * freedom) ** 0.5
+    error = ((size * size - 1) / 12 / epochs) ** 0.5
+    for row in at:
+        mean = sum(place * count for place, count in enumerate(row)) / epochs
+        assert abs(mean - (size - 1) / 2) < 5 * error
 
 
 @given(workers=st.integers(1, 6), seed=st.integers(0, 1000))
