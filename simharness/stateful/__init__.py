@@ -26,6 +26,7 @@ from simharness.stateful.faults import (
     WORKER_EXIT,
     swarm,
 )
+from simharness.stateful.laws import Finding, Law, Line, Story
 from simharness.stateful.machine import SimulationMachine
 from simharness.stateful.pools import ints
 from simharness.stateful.scenarios import fault_timelines, scenarios
@@ -67,7 +68,10 @@ __all__ = [
     "DeadPeerResurrectsWithin",
     "EventCount",
     "EventRate",
+    "Finding",
     "HostKindConformance",
+    "Law",
+    "Line",
     "MessageSizeBounded",
     "NameResolvesWithin",
     "NoDeadWhenProbesOk",
@@ -76,6 +80,7 @@ __all__ = [
     "RelayQueueDepthBounded",
     "SelfIncarnationBounded",
     "SimulationMachine",
+    "Story",
     "WorkerAliveThroughout",
     "chains",
     "fault_timelines",

@@ -13,6 +13,7 @@ from simharness.assertions.evaluation import EVENTS
 from simharness.contracts.assertions import Evidence, Outcome, Verdict
 from simharness.contracts.records import Record
 from simharness.contracts.scenario import PeerDecl, Scenario
+from simharness.core.foreign import shown
 from simharness.stateful.playing import in_bundle_order
 
 _MOST_EVIDENCE: Final = 32
@@ -49,15 +50,38 @@ class Law(msgspec.Struct, frozen=True, kw_only=True):
     check: Callable[[Story], Finding]
     """Its docstring is the claim."""
 
+    def __post_init__(self) -> None:
+        """Refuse what could not be judged.
+
+        Raises:
+            TypeError: If the name is no name, or the check cannot be called.
+        """
+        given: tuple[Any, Any] = self.name, self.check
+        if not (isinstance(given[0], str) and given[0] and callable(given[1])):
+            rule = "it has to be Law(name='one_holder', check=one_holder), where one_holder takes a Story and returns a Finding"
+            raise TypeError(f"Law(name={shown(self.name)}, check={shown(self.check)}) cannot be judged: {rule}")
+
     def verdict(self, story: Story, place: int) -> Verdict:
-        """Judge a run; Inconclusive if there was nothing to judge."""
-        judged, broken = self.check(story)
+        """Judge a run; Inconclusive if there was nothing to judge.
+
+        Raises:
+            TypeError: If the check returns no finding.
+        """
+        found = self.check(story)
+        if not _is_finding(found):
+            rule = "it has to return Finding(judged, broken): how often there was anything to judge, and the lines that break it"
+            raise TypeError(f"the check of the law {self.name} returned {shown(found)}; {rule}")
+        judged, broken = found
         outcome: Outcome = "Fail" if broken else "Pass" if judged else "Inconclusive"
-        shown = broken[:_MOST_EVIDENCE]
-        evidence = tuple(Evidence(line.at_ns, f"{EVENTS}:{line.number}") for line in shown)
+        evidence = tuple(Evidence(line.at_ns, f"{EVENTS}:{line.number}") for line in broken[:_MOST_EVIDENCE])
         return Verdict(
             name=f"l{place}", kind=self.name, parameters={"kind": self.name}, outcome=outcome, evidence=evidence
         )
+
+
+def _is_finding(found: Any) -> bool:
+    broken: Any = found.broken if isinstance(found, Finding) else None
+    return isinstance(broken, Sequence) and all(isinstance(line, Line) for line in broken)
 
 
 def judged_by(laws: Sequence[Law], scenario: Scenario, records: Iterable[Record]) -> tuple[Verdict, ...]:

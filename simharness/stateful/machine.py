@@ -22,6 +22,7 @@ from simharness.stateful import session
 from simharness.stateful.aims import draws
 from simharness.stateful.concluding import Conclusion, aborted, conclude, enter
 from simharness.stateful.coverage import DelayEffects, needs_observer
+from simharness.stateful.declaring import slip_in
 from simharness.stateful.driven import DrivenRun
 from simharness.stateful.failures import Failure, raised
 from simharness.stateful.faults import FAULTS, Swarm, swarm
@@ -110,8 +111,15 @@ class SimulationMachine(RuleBasedStateMachine):
     run: DrivenRun
 
     def __init_subclass__(cls) -> None:
-        """Give the class its name, its settings, and only those fault rules that it can use."""
+        """Give the class its name, its settings, and only those fault rules that it can use.
+
+        Raises:
+            TypeError: If what it declares is misspelt or of another form (`declaring`).
+        """
         super().__init_subclass__()
+        slip = slip_in(cls, SimulationMachine)
+        if slip is not None:
+            raise TypeError(f"{cls.__module__}.{cls.__qualname__}: {slip}")
         if "name" not in cls.__dict__:
             cls.name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
         for kind in FAULTS:

@@ -13,7 +13,7 @@ from simharness.core.errors import InputError
 from simharness.scenario.loader import load
 from simharness.stateful import SimulationMachine, chains, meshes, relayed, rings, stars
 from simharness.stateful.knobs import SWIM
-from simharness.stateful.laws import Law, judged_by, story_of
+from simharness.stateful.laws import Finding, Law, judged_by, story_of
 from simharness.stateful.library.flap import GossipFlap
 from simharness.stateful.playing import play
 from simharness.stateful.registry import LAWS, PROPERTIES, law_named, property_named
@@ -156,7 +156,7 @@ def test_first_detection_in_time(calm) -> None:
 def test_a_law_is_judged_like_an_assertion(calm) -> None:
     """Named by its place among the laws; evidence is a line of the event stream; at most 32 of them."""
     scenario, records = calm
-    everything = Law(name="everything", check=lambda story: (len(story.lines), story.lines))  # type: ignore[arg-type, return-value]
+    everything = Law(name="everything", check=lambda story: Finding(len(story.lines), story.lines))
     verdicts = judged_by((HEALTHY_CLUSTER, everything), scenario, records)
     assert [(verdict.name, verdict.kind, verdict.outcome) for verdict in verdicts] == [
         ("l0", "healthy_cluster", "Pass"),
@@ -239,6 +239,26 @@ def test_a_property_of_ones_own(tmp_path: Path) -> None:
     (file,) = tmp_path.glob(".simharness/failures/*/scenario.toml")
     assert f"simharness run {file.relative_to(tmp_path)}" in done.stdout
     assert 'kind = "rumour"' in file.read_text(encoding="utf-8")
+
+
+def test_a_law_of_ones_own(tmp_path: Path) -> None:
+    """docs/properties.md: its law finds the planted bug of its host, shrunk to one spike, and holds once the bug is gone."""
+    host = block("docs/properties.md", "test", "lease").text
+    project(tmp_path, test_lease=block("docs/properties.md", "test", "law").text)
+    tmp_path.joinpath("my_project").mkdir()
+    module = tmp_path.joinpath("my_project", "lease.py")
+    module.write_text(host, encoding="utf-8")
+    args = ("-q", "--hypothesis-seed=1", "test_lease.py")
+    done = run_pytest(tmp_path, *args, env={"PYTHONPATH": f"{REPO}:{tmp_path}"})
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "one_holder() is Fail at " in done.stdout
+    (file,) = tmp_path.glob(".simharness/failures/*/scenario.toml")
+    text = file.read_text(encoding="utf-8")
+    assert (text.count("[[mutations]]"), text.count('kind = "latency_spike"')) == (1, 1)
+    assert host.count("since_ns = now_ns ") == 1
+    module.write_text(host.replace("since_ns = now_ns ", "since_ns = int(asked_ns) "), encoding="utf-8")
+    done = run_pytest(tmp_path, *args, env={"PYTHONPATH": f"{REPO}:{tmp_path}"})
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_attributes_of_a_machine_are_documented() -> None:
