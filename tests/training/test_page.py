@@ -15,10 +15,10 @@ import pytest
 from simharness.core.errors import InputError
 from simharness.pages import plotting
 from simharness.training import report as reports
-from simharness.training.charts import sweep_figure
-from simharness.training.document import Crossover, Report
+from simharness.training.charts import invisible_figure, sweep_figure
+from simharness.training.document import Abort, Crossover, Report
 from simharness.training.page import page
-from tests.training.reports import bench, small
+from tests.training.reports import bench, run, small
 
 VOID = ("meta", "br")
 
@@ -129,6 +129,57 @@ def test_the_curves_stand_beside_their_noise() -> None:
     assert reports.curve_words(quiet).endswith("%, which is less")
     assert not reports.curve_words(loud).endswith("which is less")
     assert "clean, other seeds" in text()
+
+
+def test_a_clean_run_that_fails_is_said_first() -> None:
+    """An implementation that is wrong without any switch: in red above the claim, in its figure, on the terminal; not green."""
+    (found,) = small().invisible
+    good = msgspec.structs.replace(small(), pairs=small().pairs[:2], sweep=(), kills=())
+    assert "itself fails" not in "".join(reports.lines(good))
+    assert "weighted by samples" in invisible_figure(found, "x")
+    assert invisible_figure(found, "x").count('"meta":"violation"') == 1
+    wrong = msgspec.structs.replace(found, clean=run("clean_own", "UNWEIGHTED_MEAN"))
+    made = msgspec.structs.replace(good, invisible=(wrong,))
+    assert (reports.outcome_of(good), reports.outcome_of(made)) == ("Pass", "Fail")
+    figure = invisible_figure(wrong, "x")
+    assert "weighted by samples" not in figure
+    assert "clean run, which itself fails" in figure
+    assert "clean run: invariant 1 fails at step 2" in figure
+    assert figure.count('"meta":"violation"') == 2
+    (line,) = [line for line in reports.lines(made) if line.startswith("loss curve")]
+    said = "linear: the clean run itself fails (invariant 1 fails at step 2): neither loss is the right one"
+    assert line.startswith(f"loss curve   {said}; the two losses differ by at most ")
+    claim = without_library(made).split('<section id="claim"')[1].split("</section>")[0]
+    red = [
+        claim.index(words)
+        for words in ('<p class="broke">Linear: the clean', '<p class="broke">The clean run itself fails')
+    ]
+    assert (
+        red[0]
+        < claim.index("Workers train one model")
+        < red[1]
+        < claim.index("With the unweighted mean invariant 1 fails")
+    )
+    assert "of the right one, the mean most" not in claim
+    blind = msgspec.structs.replace(found, wrong=found.clean)
+    assert reports.outcome_of(msgspec.structs.replace(good, invisible=(blind,))) == "Fail"
+
+
+def test_a_run_that_was_stopped_is_no_green_report() -> None:
+    """When, where and why stand beside its figure and under its line; the report counts it as a failure."""
+    first, *others = small().pairs[:2]
+    abort = Abort(rule="training-guard-hole", host="w1", at_ns=1_250_000_000, detail="a <hole>")
+    stopped = msgspec.structs.replace(first.ring, aborted=abort)
+    good = msgspec.structs.replace(small(), pairs=small().pairs[:2], sweep=(), kills=())
+    made = msgspec.structs.replace(good, pairs=(msgspec.structs.replace(first, ring=stopped), *others))
+    assert stopped.outcome == "Abort"
+    assert reports.outcome_of(made) == "Fail"
+    words = "borted at 1.250000 s virtual, at w1: training-guard-hole, a "
+    assert reports.lines(made)[2].strip() == f"a{words}<hole>"
+    shown = without_library(made)
+    assert f'<p class="broke">A{words}&lt;hole&gt;.</p>' in shown
+    assert shown.count('<span class="chip fail">aborted</span>') == 1
+    assert reports.decode(reports.encode(made), "r").pairs[0].ring.aborted == abort
 
 
 def test_what_is_not_run_is_not_listed_as_seen() -> None:
