@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from inspect import get_annotations
-from typing import Any, ClassVar, Final, get_origin
+from typing import Any, ClassVar, Final
 
 from hypothesis import strategies as st
 
@@ -32,7 +32,7 @@ def _strangers(machine: type, base: type) -> Iterator[str]:
     nearly that name. A mixin may serve other classes too: only what is misspelt is refused there.
     """
     hints: dict[str, Any] = get_annotations(base)
-    attributes = [name for name, hint in hints.items() if get_origin(hint) in (ClassVar,)]
+    attributes = [name for name, hint in hints.items() if getattr(hint, "__origin__", None) is ClassVar]
     for owner in machine.__mro__:
         mixed_in = not issubclass(owner, base)
         if owner in base.__mro__ or not (owner is machine or mixed_in):
