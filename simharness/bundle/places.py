@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -59,10 +59,10 @@ def check_replaceable(final: Path) -> None:
 
 
 def check_writable(final: Path) -> None:
-    """Check, before any work is done, that something can be written at `final`, as far as that can be told without writing.
+    """Check, before any work is done, that something can be written at `final`: make a hidden place for it, and take it away.
 
     Raises:
-        InputError: If the path has no name of its own, leads through a file, or its directory may not be written.
+        InputError: If the path has no name of its own, leads through a file, or nothing can be made there.
     """
     if not final.name:
         raise _taken(final, "names no place of its own; name a new file or directory")
@@ -72,8 +72,21 @@ def check_writable(final: Path) -> None:
             parent = parent.parent
         if not parent.is_dir():
             raise InputError(file=str(final), field="(io)", rule=f"{parent} is not a directory")
-        if not os.access(parent, os.W_OK | os.X_OK):
-            raise InputError(file=str(final), field="(io)", rule=f"the directory {parent} is not writable")
+        _try(parent, final)
+
+
+def _try(above: Path, final: Path) -> None:
+    """Make a hidden directory in `above` and in it, one below the other, what `final` needs besides; remove them.
+
+    Nothing is made under a name of its own, which another writer could meet and count on.
+
+    Raises:
+        OSError: If the system refuses one of them, as it does in /proc, or a name that is too long.
+    """
+    first, *more = final.relative_to(above).parts
+    hidden = [*more[:-1], *(f".{name}.0.partial" for name in more[-1:])]
+    with aside(above.joinpath(first)) as made:
+        made.joinpath(*[name for name in hidden if name != ".."]).mkdir(parents=True, exist_ok=True)
 
 
 def check_folder(final: Path, ours: Mapping[str, Callable[[bytes], bool]]) -> None:
@@ -92,6 +105,8 @@ def check_folder(final: Path, ours: Mapping[str, Callable[[bytes], bool]]) -> No
             check_own(entry, ours[entry.name], by="this command")
         elif not is_hidden(entry.name) and not (_is_bundle(entry) and not entry.is_symlink()):
             raise _taken(final, f"holds something else than this command writes: {entry.name}; name a new directory")
+    for name in ours:
+        check_writable(final.joinpath(name))
 
 
 def check_own(final: Path, ours: Callable[[bytes], bool], *, by: str, field: str = "out") -> None:
@@ -111,9 +126,17 @@ def check_own(final: Path, ours: Callable[[bytes], bool], *, by: str, field: str
 
 def put_file(file: Path, data: bytes) -> None:
     """Write `file` in one step: a reader sees the old bytes or the new ones, whoever else writes it at the same time."""
-    with aside(file, directory=False) as fresh:
-        fresh.write_bytes(data)
-        fresh.replace(file)
+    put_files({file: data})
+
+
+def put_files(files: Mapping[Path, bytes]) -> None:
+    """Write each file in one step, and none before all of them are whole on disk: a full disk leaves what stood there."""
+    with ExitStack() as held:
+        fresh = {file: held.enter_context(aside(file, directory=False)) for file in files}
+        for file, data in files.items():
+            fresh[file].write_bytes(data)
+        for file, whole in fresh.items():
+            whole.replace(file)
 
 
 def _is_bundle(directory: Path) -> bool:

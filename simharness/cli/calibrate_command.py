@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from simharness.bundle.places import check_folder, check_replaceable, put_file, structured_io
+from simharness.bundle.places import check_folder, check_replaceable, put_files, structured_io
 from simharness.calibration import report
 from simharness.calibration.across import RELATIONS, across
 from simharness.calibration.compare import Comparison, Verdict
@@ -196,10 +196,9 @@ def _write(
     ]
     if between is not None:
         parts.append(report.Part(comparison=between, ours=()))
-    files = [out.joinpath("calibration.json")]
+    files = {out.joinpath("calibration.json"): canonical_json.pretty({"pairs": full, "across": plain}) + b"\n"}
+    if html:
+        files[out.joinpath("report.html")] = report.page(_TITLE, parts).encode()
     with structured_io(out):
-        put_file(files[0], canonical_json.pretty({"pairs": full, "across": plain}) + b"\n")
-        if html:
-            files.append(out.joinpath("report.html"))
-            put_file(files[1], report.page(_TITLE, parts).encode())
+        put_files(files)
     return [printable(str(file)) for file in (*files, *(out.joinpath(pair.name) for pair in pairs))]

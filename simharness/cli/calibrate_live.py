@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from simharness.bundle.places import put_file, structured_io
+from simharness.bundle.places import put_files, structured_io
 from simharness.calibration import live, report
 from simharness.calibration.both_ways import BothWays, check_places, plan, run_both_ways
 from simharness.calibration.compare import JUDGED, Comparison, Verdict
@@ -126,10 +126,9 @@ def _write(out: Path, done: list[BothWays], *, html: bool) -> list[str]:
         )
         for pair in done
     ]
-    files = [out.joinpath("calibration.json")]
+    files = {out.joinpath("calibration.json"): canonical_json.pretty({"pairs": full}) + b"\n"}
+    if html:
+        files[out.joinpath("report.html")] = report.page(LIVE_TITLE, parts).encode()
     with structured_io(out):
-        put_file(files[0], canonical_json.pretty({"pairs": full}) + b"\n")
-        if html:
-            files.append(out.joinpath("report.html"))
-            put_file(files[1], report.page(LIVE_TITLE, parts).encode())
+        put_files(files)
     return [printable(str(file)) for file in files] + [printable(place) for pair in done for place in pair.bundles]

@@ -36,9 +36,10 @@ class RowFile:
     def __init__(self, path: Path, *, of: str = "sweep", begins: str = "space", header: Row | None = None) -> None:
         self._path, self._of, self._begins = path, of, f'{{"{begins}":'.encode()
         self._header, self._last, self._whole = header, b"", 0
+        with structured_io(path):
+            if path.exists() and not path.is_file():
+                raise InputError(file=str(path), field="--out", rule="is no regular file")
         check_writable(path)
-        if path.exists() and not path.is_file():
-            raise InputError(file=str(path), field="--out", rule="is no regular file")
         with structured_io(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._new = not path.exists()

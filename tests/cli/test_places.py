@@ -10,6 +10,7 @@ from simharness.cli.names import default_name
 from simharness.cli.sweep_rows import RowFile
 from simharness.core.errors import InputError
 from tests.cli.support import BREAKS, HOLDS, Terminal, command, environment
+from tests.documents import ROOT
 
 
 def test_runs_at_once_with_one_place(simharness: Terminal) -> None:
@@ -107,12 +108,30 @@ def test_a_sweep_that_is_interrupted_leaves_no_empty_file(
     assert (said.code, said.err.splitlines()[2]) == (2, "rule: is no regular file")
 
 
-def test_a_place_that_cannot_be_is_found_before_any_work(simharness: Terminal) -> None:
+@pytest.mark.parametrize(
+    ("place", "rule"), [("x.toml/out", "x.toml is not a directory"), ("/proc/out", "No such file or directory")]
+)
+def test_a_place_that_cannot_be_is_found_before_any_work(simharness: Terminal, place: str, rule: str) -> None:
     """Each command that writes says so at once, and names what its user named, nothing of its own."""
     file = simharness.write("x.toml", HOLDS)
-    for argv in (("run", file), ("shrink", file), ("knobs",), ("sweep", file, "--seeds", "0..2")):
-        said = simharness(*argv, "--out", f"{file}/out")
-        assert (said.code, said.out) == (2, "")
-        assert "is not a directory" in said.err
-        assert "partial" not in said.err
+    case = ("--seed", "1", "--strategy", "ps", "--policy", "own")
+    for argv in (
+        ("run", file),
+        ("live", str(ROOT / "scenarios" / "smoke" / "mesh3.toml")),
+        ("shrink", file),
+        ("knobs",),
+        ("calibrate",),
+        ("sweep", file, "--seeds", "0..2"),
+        ("sweep", "training", *case),
+        ("supervisor", "batch", "--seeds", "0..2"),
+        ("supervisor", "minimise", "--seed", "1", "--defect", "LOCAL_CHOICE"),
+        ("training", "report", "--quick"),
+        ("training", "bench"),
+        ("training", "crosscheck"),
+        ("sweep", "training", *case, "--emit"),
+    ):
+        said = simharness(*argv, *(() if argv[-1] == "--emit" else ("--out",)), place)
+        assert (said.code, said.out, len(said.err.splitlines())) == (2, "", 3), (argv, said)
+        assert said.err.startswith(f"file: {place}")
+        assert said.err.endswith(f"field: (io)\nrule: {rule}\n")
     assert [path.name for path in simharness.directory.iterdir()] == [file]
