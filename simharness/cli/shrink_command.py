@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         counts = {"before": before, "after": after, "runs": shrunk.runs, "complete": shrunk.complete}
         show.print_json(report | counts)
     else:
-        print(f"still fails  {shrunk.failure}, at {show.seconds(shrunk.failed_at_ns)}")
+        print(f"{shrunk}, at {show.seconds(shrunk.failed_at_ns)}")
         for what, count in before.items():
             print(f"{what:<12} {count} -> {after[what]}")
         print(f"{'minimum' if shrunk.complete else 'stopped'}      after {show.count(shrunk.runs, 'run')}")

@@ -1,8 +1,8 @@
 """Ways to make a scenario smaller: each pass yields candidates, most ambitious first.
 
 No pass touches what judges or what is judged: an assertion's bound stays, a peer's `kind_config` stays (but for ids that are gone),
-capacities stay. Only faults, peers, links, snapshots, spans of time and impairments shrink, so a smaller scenario that still
-fails, fails for a reason that was there before.
+capacities and the seed stay, and nothing starts at another time. What faults, peers, links, snapshots and spans of time are left
+away, and which impairments become milder, is proposed here; whether that would make anything harsher is for `gentler` to say.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,15 @@ from msgspec.structs import replace
 
 from simharness.contracts.assertions import Assertion
 from simharness.contracts.links import LinkRef
-from simharness.contracts.mutations import Mutation
+from simharness.contracts.mutations import (
+    ClockDrift,
+    ClockOffset,
+    Heal,
+    Mutation,
+    PeerResurrect,
+    RelayBoot,
+    RelayCapacityChange,
+)
 from simharness.contracts.scenario import LinkDecl, MeshDecl, PeerDecl, Scenario
 from simharness.core.units import NS_PER_MS, NS_PER_S
 
@@ -20,6 +28,8 @@ Pass = Callable[[Scenario], Iterator[Scenario]]
 _Item = TypeVar("_Item")
 
 _TIMES: Final = ("at_ns", "after_ns", "from_ns", "window_start_ns")
+_ENDS: Final = (Heal, PeerResurrect, RelayBoot, RelayCapacityChange, ClockOffset, ClockDrift)
+"""What may end a fault of before."""
 _IMPAIRMENTS: Final = {
     "latency_ns": 0,
     "jitter_stddev_ns": 0,
@@ -70,33 +80,29 @@ def without_snapshots(scenario: Scenario) -> Iterator[Scenario]:
 
 
 def shorter(scenario: Scenario) -> Iterator[Scenario]:
-    """Halve the run, cutting off its end; then halve every time of a mutation and of the assertion together."""
+    """Halve the run, cutting off its end."""
     yield from cut_at(scenario, scenario.duration_ns // 2)
-    halved = replace(
-        scenario,
-        mutations=tuple(_halve_times(item) for item in scenario.mutations),
-        snapshots=tuple(_halve_times(item) for item in scenario.snapshots),
-        assertions=tuple(_halve_times(item) for item in scenario.assertions),
-    )
-    if halved != scenario:
-        yield halved
-    for index, mutation in enumerate(scenario.mutations):
-        earlier = _halve_times(mutation)
-        if earlier != mutation:
-            yield replace(scenario, mutations=_swap(scenario.mutations, index, earlier))
 
 
 def cut_at(scenario: Scenario, end_ns: int) -> Iterator[Scenario]:
-    """Yield the scenario ended at `end_ns`, if its assertions can still be judged by then."""
+    """Yield the scenario ended at `end_ns`, if its assertions can still be judged by then.
+
+    First without the mutations after that; then with what ends a fault brought forward to the end, so that no fault lasts for ever.
+    """
     if not 0 < end_ns < scenario.duration_ns:
         return
     clipped = [_clip(assertion, end_ns) for assertion in scenario.assertions]
     assertions = tuple(assertion for assertion in clipped if assertion is not None)
-    if len(assertions) == len(clipped):
+    if len(assertions) < len(clipped):
+        return
+    in_time = sorted(scenario.mutations, key=lambda mutation: mutation.at_ns)
+    before = tuple(item for item in in_time if item.at_ns <= end_ns)
+    ends = tuple(replace(item, at_ns=end_ns) for item in in_time if item.at_ns > end_ns and isinstance(item, _ENDS))
+    for mutations in (before, (*before, *ends)) if ends else (before,):
         yield replace(
             scenario,
             duration_ns=end_ns,
-            mutations=tuple(item for item in scenario.mutations if item.at_ns <= end_ns),
+            mutations=mutations,
             snapshots=tuple(item for item in scenario.snapshots if item.at_ns <= end_ns),
             assertions=assertions,
         )
@@ -126,10 +132,15 @@ def milder(scenario: Scenario) -> Iterator[Scenario]:
             yield replace(scenario, mutations=_swap(scenario.mutations, index, milder_mutation))
 
 
-def lower_seeds(scenario: Scenario, *, most: int) -> Iterator[Scenario]:
-    """Yield the seeds 0, 1, 2 ... below the scenario's own, `most` of them."""
-    for seed in range(min(scenario.seed, most)):
-        yield replace(scenario, seed=seed)
+PASSES: Final[tuple[Pass, ...]] = (
+    without_mutations,
+    without_peers,
+    without_links,
+    without_snapshots,
+    shorter,
+    milder,
+)
+"""Every pass, in the order in which they are tried."""
 
 
 # --- helpers -------------------------------------------------------------------------------------------------------
@@ -146,12 +157,6 @@ def _sublists(items: tuple[_Item, ...]) -> Iterator[tuple[_Item, ...]]:
 
 def _swap(items: Sequence[_Item], index: int, item: _Item) -> tuple[_Item, ...]:
     return (*items[:index], item, *items[index + 1 :])
-
-
-def _halve_times(item: Any) -> Any:
-    """Halve the instants of a mutation, a snapshot or an assertion; spans stay."""
-    halved = {name: value // 2 for name in _TIMES if (value := getattr(item, name, None))}
-    return replace(item, **halved) if halved else item
 
 
 def _clip(assertion: Assertion, end_ns: int) -> Assertion | None:
@@ -187,7 +192,7 @@ def _drop_vertex(scenario: Scenario, gone: str) -> Scenario | None:
         if kept is None:
             return None
         assertions.append(kept)
-    mutations = (_mutation_without(mutation, gone) for mutation in scenario.mutations)
+    mutations = (mutation_without(mutation, gone) for mutation in scenario.mutations)
     meshes = (_mesh_without(mesh, gone) for mesh in scenario.meshes)
     return replace(
         scenario,
@@ -210,7 +215,8 @@ def _without_names(assertion: Assertion, gone: str) -> Assertion | None:
     return assertion
 
 
-def _mutation_without(mutation: Mutation, gone: str) -> Mutation | None:
+def mutation_without(mutation: Mutation, gone: str) -> Mutation | None:
+    """Drop an id from a mutation; None if nothing would be left of it."""
     changed: dict[str, tuple[Any, ...]] = {}
     for name in mutation.__struct_fields__:
         value = getattr(mutation, name)

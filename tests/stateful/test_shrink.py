@@ -1,6 +1,7 @@
 """Shrinking: the same failure, nothing left to take away, the same answer every time."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -18,11 +19,13 @@ from simharness.contracts.mutations import (
     PeerSlow,
 )
 from simharness.contracts.scenario import LinkDecl, MeshDecl, PeerDecl, Scenario, SnapshotDecl
-from simharness.core.errors import InputError
+from simharness.core.errors import EngineAbort, InputError
 from simharness.hosts.kinds import Kinds
 from simharness.scenario.emit import emit
 from simharness.scenario.loader import load, loads
 from simharness.stateful import smaller
+from simharness.stateful.gentler import Gentler
+from simharness.stateful.playing import play
 from simharness.stateful.shrink import Failure, Shrinker, Shrunk
 from tests.engine.scripted import MS, POLICY
 
@@ -65,37 +68,35 @@ def noisy() -> Scenario:
 
 
 def test_shrinks_to_what_matters() -> None:
-    """Of five peers, eleven mutations, eight snapshots and three assertions, the two ends of one cut are left."""
+    """Of five peers, eleven mutations, eight snapshots and three assertions, one cut and its end are left."""
     shrunk = shrink(noisy())
     small = shrunk.scenario
     assert shrunk.complete
     assert shrunk.failure == Failure("event_count", "a")  # the first that failed, about the same peer
-    assert [type(m) for m in small.mutations] == [Partition]
+    assert [type(m) for m in small.mutations] == [Partition, Heal]  # a cut that lasts for ever would be harsher
     assert len(small.peers) == 2
     assert small.peers[0].id == "a"
     assert small.snapshots == ()
     assert len(small.assertions) == 1
-    assert small.seed == 0
-    assert small.mutations[0].at_ns < 200 * MS
-    assert small.duration_ns <= 200 * MS
+    assert small.seed == 900  # another seed is another run
+    assert small.mutations[0].at_ns == 200 * MS
+    assert small.mutations[1].at_ns == small.duration_ns == 201 * MS
     assert small.default_link.latency_ns < 30 * MS
     assert small.default_link.jitter_stddev_ns == 0
 
 
 def test_local_minimum() -> None:
-    """On the result, no candidate of any pass fails in the same way: checked here by running them all."""
+    """On the result, no candidate of any pass that is no harsher fails in the same way: checked here by running them all."""
     shrunk = shrink(noisy())
     again = Shrinker(shrunk.scenario, Kinds())
-    for attempt in (
-        smaller.without_mutations,
-        smaller.without_peers,
-        smaller.without_links,
-        smaller.without_snapshots,
-        smaller.shorter,
-        smaller.milder,
-    ):
+    allows = Gentler(noisy(), Kinds(), by_mutations=True).allows
+    tried = 0
+    for attempt in smaller.PASSES:
         for candidate in attempt(again.best):
-            assert again._fails(candidate) is None, emit(candidate)
+            if allows(candidate):
+                tried += 1
+                assert again._fails(candidate) is None, emit(candidate)
+    assert tried
 
 
 def test_idempotent_and_repeatable() -> None:
@@ -173,3 +174,69 @@ def test_a_failure_by_a_mutation_stays_one() -> None:
     assert isinstance(small.mutations[0], Partition)
     with pytest.raises(InputError, match="nothing to shrink"):
         shrink(replace(small, mutations=()))
+
+
+def test_a_count_that_is_too_high_stays_one() -> None:
+    """A count with both bounds keeps the one that it breaks: too many events never shrink to too few, nor the other way round."""
+    passing = EventCount(event_kind="EchoReceived", min=1)
+    both = EventCount(event_kind="EchoReceived", min=40, max=50)
+    small = shrink(replace(noisy(), mutations=(), assertions=(passing, both))).scenario
+    assert small.assertions == (EventCount(event_kind="EchoReceived", max=50),)
+    few = EventCount(event_kind="EchoReceived", min=100_000, max=200_000)
+    kept = shrink(replace(noisy(), assertions=(few,))).scenario
+    assert kept.assertions == (EventCount(event_kind="EchoReceived", min=100_000),)
+    assert (len(kept.peers), kept.duration_ns, kept.mutations) == (5, 800 * MS, noisy().mutations)
+
+
+class Fragile:
+    """A kind like echo, which breaks at the first message that it gets."""
+
+    kind_tag = "fragile"
+    accepts_worker_exit = False
+
+    def __init__(self) -> None:
+        found = Kinds().get("echo")
+        assert found is not None
+        self._echo = found
+        self.codec = found.codec
+
+    def validate(self, config: Any, facts: Any) -> Any:
+        """Check as echo does."""
+        return self._echo.validate(config, facts)
+
+    def new(self, context: Any) -> Any:
+        """Build an echo that cannot hear."""
+        host = self._echo.new(context)
+
+        def fragile(message: Any, now_ns: int) -> Any:
+            raise KeyError(message, now_ns)
+
+        host.recv = fragile
+        return host
+
+
+class WithFragile:
+    """The kinds with `fragile`."""
+
+    def names(self) -> tuple[str, ...]:
+        """Return every name."""
+        return (*Kinds().names(), "fragile")
+
+    def get(self, name: str) -> Any:
+        """Return a kind."""
+        return Fragile() if name == "fragile" else Kinds().get(name)
+
+
+def test_an_abort_shrinks() -> None:
+    """A run that aborts shrinks to one that aborts by the same rule, with the same exception, at the same kind of host."""
+    base = noisy()
+    peers = tuple(replace(peer, kind="fragile") if peer.id == "c" else peer for peer in base.peers)
+    shrunk = Shrinker(replace(base, peers=peers), WithFragile()).run()
+    assert shrunk.failure == Failure("host-raised KeyError", "fragile", aborts=True)
+    assert str(shrunk) == "still aborts  host-raised KeyError at c"
+    assert str(shrunk.failure) == "abort host-raised KeyError at a host of kind fragile"
+    small = shrunk.scenario
+    assert (len(small.peers), small.mutations, small.snapshots, small.assertions) == (2, (), (), ())
+    assert shrunk.failed_at_ns <= small.duration_ns < 100 * MS
+    with pytest.raises(EngineAbort, match="host-raised"):
+        play(small, WithFragile())
