@@ -4,15 +4,17 @@ import argparse
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from simharness.bundle.places import check_own, put_file, structured_io
+from simharness.bundle.places import check_own, put_file, put_files, structured_io
 from simharness.cli import progress, show
 from simharness.cli.main import ABORTED, FAILED, INCONCLUSIVE, PASSED
 from simharness.cli.training_inputs import COMMAND_LINE, defects_named, files_of, require_numpy
+from simharness.cli.training_rows import kill_table, sweep_rows
 from simharness.core.errors import InputError
+from simharness.core.foreign import text_of
 from simharness.hosts.kinds import Kinds
 from simharness.pages import plotting
 from simharness.run import simulator_version
@@ -21,7 +23,7 @@ from simharness.stateful.registry import choose
 from simharness.training import page, report
 from simharness.training.bench import bench
 from simharness.training.breaking import way_on
-from simharness.training.document import Bench, Finding, Form, Kill, Report, Run, SweepRow
+from simharness.training.document import Bench, Finding, Report, Run, SweepRow
 from simharness.training.findings import findings_from
 from simharness.training.runner import File, defective, foreign_to, invisible, run_file, run_pairs
 from simharness.training.sweep import Space, row_of
@@ -43,7 +45,6 @@ _OTHERS: Final = {False: 4, True: 2}
 _HEAD: Final = 1_000
 _CLEAN: Final = "clean_own"
 _MODELS: Final = ("linear", "sqhinge", "mlp")
-_Row = TypeVar("_Row", bound=Form)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -145,12 +146,10 @@ def _report(args: argparse.Namespace) -> int:
     for place in places:
         check_own(place, _is_page if place.suffix == ".html" else _is(Report), by="training report", field="--out")
     made = _read(Path(args.source)) if args.source else _made(args)
-    data = report.encode(made)
+    texts = [report.encode(made), *([] if args.no_html else [page.page(made).encode()])]
     with structured_io(out):
         out.mkdir(parents=True, exist_ok=True)
-        put_file(places[0], data)
-        if not args.no_html:
-            put_file(places[1], page.page(made).encode())
+        put_files(dict(zip(places, texts, strict=True)))
     files = [printable(str(place)) for place in places]
     code = _CODES[report.outcome_of(made)]
     if args.json:
@@ -178,7 +177,7 @@ def _is(form: type[Any]) -> Callable[[bytes], bool]:
     def known(data: bytes) -> bool:
         try:
             msgspec.json.decode(data, type=form)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             return False
         return True
 
@@ -199,14 +198,14 @@ def _made(args: argparse.Namespace) -> Report:
     files = _by_name(files_of(args.names, kinds))
     if args.quick and not args.names:
         files = {name: file for name, file in files.items() if name.removesuffix("_ps") in _QUICK}
-    sweep = _rows(args.sweep, SweepRow) if args.sweep else ()
-    kills = _rows(args.knobs, Kill) if args.knobs else ()
+    sweep = () if args.sweep is None else sweep_rows(args.sweep)
+    kills = () if args.knobs is None else kill_table(args.knobs)
     pairs = run_pairs(files, kinds, told=progress.step)
     curves = []
     for model in (_MODELS[:1] if args.quick else _MODELS) if _CLEAN in files else ():
         progress.step(f"{_CLEAN} with the model {model}, and with a wrong weighting")
         curves.append(invisible(files[_CLEAN], model, kinds, others=_OTHERS[args.quick]))
-    if not args.sweep:
+    if args.sweep is None:
         sweep = _swept(_SEEDS[args.quick], kinds)
     figures = bench(kinds, quick=args.quick, told=progress.step)
     progress.step("")
@@ -246,19 +245,6 @@ def _swept(seeds: int, kinds: Kinds) -> tuple[SweepRow, ...]:
         progress.step(f"seed {seed} of {seeds}")
         rows += [row_of(case, space, kinds) for case in space.cases(seed)]
     return tuple(msgspec.convert(rows, list[SweepRow]))
-
-
-def _rows(name: str, of: type[_Row]) -> tuple[_Row, ...]:
-    """Read rows: a JSON array, or one object a line."""
-    path = Path(name)
-    with structured_io(path):
-        data = path.read_bytes()
-    try:
-        if data.lstrip().startswith(b"["):
-            return tuple(msgspec.json.decode(data, type=list[of]))  # type: ignore[valid-type]  # a type at run time
-        return tuple([msgspec.json.decode(line, type=of) for line in data.splitlines() if line.strip()])
-    except msgspec.MsgspecError as error:
-        raise InputError(file=printable(name), field="(rows)", rule=str(error)) from None
 
 
 # --- the other parts -------------------------------------------------------------------------------------------------
@@ -319,8 +305,8 @@ def _recorded(path: Path) -> "Recorded":
         data = path.read_bytes()
     try:
         return msgspec.json.decode(data, type=crosscheck.Recorded)
-    except msgspec.MsgspecError as error:
-        raise InputError(file=printable(str(path)), field="(root)", rule=str(error)) from None
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise InputError(file=printable(str(path)), field="(root)", rule=text_of(error)) from None
 
 
 def _recording() -> "Recorded":

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Final
 
 from simharness.bundle.places import structured_io
-from simharness.core.errors import InputError
+from simharness.core.errors import InputError, Problem, RefusedError, ScenarioError
 from simharness.hosts.kinds import Kinds
 from simharness.hosts.training.kind import NO_NUMPY, has_numpy
 from simharness.scenario.build import Reconfigure
 from simharness.scenario.loader import Loaded, load
 from simharness.scenario.words import printable
 from simharness.stateful.registry import choose
-from simharness.training.runner import DEFECTS, File
+from simharness.training.runner import DEFECTS, File, job_of
 
 SCENARIOS: Final = Path("scenarios", "training")
 COMMAND_LINE: Final = "(command line)"
@@ -38,16 +38,27 @@ def defects_named(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def files_of(names: Sequence[str], kinds: Kinds) -> list[File]:
-    """Return scenario files: those given, or all of the default place.
+    """Return scenario files: those given, or all of the default place; each holds a training job.
 
     Raises:
-        InputError: If one cannot be read, or there is none.
+        InputError: If there is none.
+        ScenarioError: If any cannot be read or is refused, with the mistakes of all of them: nothing has been run then.
     """
     paths = [_path(name) for name in names] or sorted(SCENARIOS.glob("*.toml"))
     if not paths:
         what = "holds no scenario" if SCENARIOS.is_dir() else "is no directory here: go to where it is"
         raise InputError(file=COMMAND_LINE, field="NAME", rule=f"{SCENARIOS} {what}, or name scenario files")
-    return [File(path.stem, _text(path), _loader(path, kinds), printable(str(path))) for path in paths]
+    files: list[File] = []
+    problems: list[Problem] = []
+    for path in paths:
+        try:
+            files.append(File(path.stem, _text(path), _loader(path, kinds), printable(str(path))))
+            job_of(files[-1], files[-1].load(None).scenario)
+        except RefusedError as error:
+            problems += error.problems
+    if problems:
+        raise ScenarioError(problems)
+    return files
 
 
 def _path(name: str) -> Path:

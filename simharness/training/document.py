@@ -210,8 +210,8 @@ class SweepRow(Form, frozen=True, kw_only=True):
     """Worst deviation from the reference, in millionths of its tolerance, at most `MOST_RATIO_PPM`: a row file holds no floats."""
     digest: str
     replay: str
-    failed: tuple[str, ...] = ()
-    counters: dict[str, Count] = {}
+    failed: tuple[str, ...]
+    counters: dict[str, Count]
     """What the run met, by the names of `coverage`."""
 
     def __post_init__(self) -> None:
@@ -248,6 +248,11 @@ class Kill(Form, frozen=True, kw_only=True):
     size: Count | None
     """Mutations that shrinking left; None if what was found was not shrunk."""
     exempt: bool = False
+
+    def __post_init__(self) -> None:
+        """Check what its types do not say."""
+        if self.killed != bool(self.by):
+            raise ValueError("`by` is given if, and only if, `killed` is true")
 
 
 class Cell(Form, frozen=True, kw_only=True):

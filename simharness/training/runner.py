@@ -8,8 +8,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from simharness.assertions.setting import from_scenario
+from simharness.assertions.training_facts import TrainingFacts
 from simharness.contracts.assertions import Verdict
 from simharness.contracts.host import KindRegistry
+from simharness.contracts.scenario import Scenario
 from simharness.core.errors import InputError
 from simharness.run import defects_of
 from simharness.scenario.build import Reconfigure
@@ -67,9 +69,7 @@ def run_file(file: File, kinds: KindRegistry, settings: Mapping[str, Any] | None
     """
     loaded = file.load(with_settings(settings) if settings else None)
     scenario = msgspec.structs.replace(loaded.scenario, seed=(loaded.scenario.seed + later_seed) % _SEEDS)
-    facts = from_scenario(scenario).training
-    if facts is None or not facts.checked:
-        raise InputError(file=file.shown, field="peers", rule="is no training job of a model with a reference")
+    facts = job_of(file, scenario)
     header = _header(file)
     played = attempt(scenario, kinds)
     digest, abort = ended(played)
@@ -95,6 +95,18 @@ def run_file(file: File, kinds: KindRegistry, settings: Mapping[str, Any] | None
         broken=first_break(verdicts, played.ordered.events),
         aborted=abort,
     )
+
+
+def job_of(file: File, scenario: Scenario) -> TrainingFacts:
+    """Return what a scenario's training job is.
+
+    Raises:
+        InputError: If it is none.
+    """
+    facts = from_scenario(scenario).training
+    if facts is None or not facts.checked:
+        raise InputError(file=file.shown, field="peers", rule="is no training job of a model with a reference")
+    return facts
 
 
 def _header(file: File) -> Header | None:

@@ -76,7 +76,7 @@ def test_scenarios_as_json(simharness: Terminal) -> None:
         (("crosscheck", "--from", OWN), "(root)"),
         (("report", "--from", DDP), "(root)"),
         (("report", OWN), "(name)"),
-        (("report", OWN, "--knobs", DDP), "(rows)"),
+        (("report", OWN, "--knobs", DDP), "field: line 1\nrule: "),
     ],
 )
 def test_bad_input(simharness: Terminal, words: tuple[str, ...], field: str) -> None:

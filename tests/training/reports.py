@@ -101,6 +101,7 @@ def small() -> Report:
             digest="d",
             replay=f"simharness sweep training --seed {400 * seed} --strategy {strategy} --policy own --trace",
             failed=("train_weights",) if seed == 3 else (),
+            counters={},
         )
         for seed in range(5)
         for strategy in ("ring", "ps")
