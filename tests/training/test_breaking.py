@@ -65,7 +65,13 @@ def failing(knob: TrainingKnob) -> tuple[Played, tuple[Verdict, ...]]:
     raise AssertionError(knob)
 
 
-@pytest.mark.parametrize("knob", TRAINING, ids=lambda knob: f"{knob.defect}-{knob.strategy}")
+def shown(knob: TrainingKnob) -> Any:
+    """A defect as a parameter; the one that takes dozens of schedules to show itself is left to the lane of hunts."""
+    marks = [pytest.mark.knobs] if knob.defect == "STATE0_LOST" else []
+    return pytest.param(knob, id=f"{knob.defect}-{knob.strategy}", marks=marks)
+
+
+@pytest.mark.parametrize("knob", [*map(shown, TRAINING)])
 def test_it_broke_when_a_fold_turned(knob: TrainingKnob) -> None:
     """Of every known defect: a verdict's record is the one with which its fold turned to Fail, the headline's the earliest."""
     played, verdicts = failing(knob)
