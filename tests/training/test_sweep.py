@@ -8,22 +8,25 @@ import msgspec
 import pytest
 
 from simharness.assertions.catalog.training_update import JudgedStep, TrainUpdateMatchesReferenceFold
+from simharness.assertions.training_oracle.quotient import BOUND
 from simharness.assertions.training_oracle.reference import Worst
 from simharness.cli import training_sweep
 from simharness.cli.main import main
 from simharness.contracts.assertions import TrainProgress
+from simharness.contracts.records import EventRecord
 from simharness.contracts.scenario import Scenario
 from simharness.core.canonical_json import parse
 from simharness.hosts.kinds import Kinds
 from simharness.scenario.emit import emit
 from simharness.scenario.loader import load, loads
 from simharness.stateful.playing import evaluate, play
+from simharness.training import sweep
 from simharness.training.coverage import REQUIRED
 from simharness.training.document import MOST_RATIO_PPM, SweepRow
 from simharness.training.schedules import KINDS as FAULTS
 from simharness.training.schedules import MOST_WORKERS, STRATEGIES, Case, Mix, scenario_of
 from simharness.training.steps import step_of
-from simharness.training.sweep import LEAST_SEEDS, Row, Space, Totals, report, row_of
+from simharness.training.sweep import LEAST_SEEDS, Row, Space, Totals, judged, report, row_of
 
 KINDS: Final = Kinds()
 SMALL: Final = Space(most_workers=2)
@@ -248,11 +251,11 @@ def test_a_gross_bug_is_a_row(
     """A wrong weighting is off by more millionths than 64 bits hold: the row says at least so many; the sweep goes on from it."""
     wrong = Mix(workers=(2,), horizon_ms=1_000, table={"defects": ["UNWEIGHTED_MEAN"], "guards": False})
     monkeypatch.setattr(Space, "mix", wrong)
-    judged = [step.worst.ratio_ppm for step in update_steps(scenario_of(Case(3, "ps", "own"), wrong))]
-    assert max(judged) > 2**64
+    ratios = [step.worst.ratio_ppm for step in update_steps(scenario_of(Case(3, "ps", "own"), wrong))]
+    assert max(ratios) > 2**64
     file = tmp_path / "rows.ndjson"
-    sweep = ["sweep", "training", "--jobs", "1", "--strategy", "ps", "--policy", "own", "--seed", "3"]
-    assert main([*sweep, "--out", str(file)]) == 1
+    words = ["sweep", "training", "--jobs", "1", "--strategy", "ps", "--policy", "own", "--seed", "3"]
+    assert main([*words, "--out", str(file)]) == 1
     out = capsys.readouterr().out
     assert out.startswith("violation")
     assert "worst at least 9223372036854.775 of the tolerance" in out
@@ -264,7 +267,7 @@ def test_a_gross_bug_is_a_row(
         MOST_RATIO_PPM,
     )
     assert msgspec.convert({**row}, SweepRow).ratio_words == "at least 9.22e+12"
-    assert main([*sweep, "--out", str(file), "--json"]) == 1
+    assert main([*words, "--out", str(file), "--json"]) == 1
     assert parse(capsys.readouterr().out)["worst_ratio_ppm"] == MOST_RATIO_PPM == 2**63 - 1
     assert file.read_bytes() == written
 
@@ -279,7 +282,32 @@ def update_steps(scenario: Scenario) -> tuple[JudgedStep, ...]:
 
 def test_a_tolerance_below_the_normal_range_makes_a_ratio_all_the_same() -> None:
     """Where the right step is no step, a wrong one is more tolerances off than a float holds: the report shows the largest."""
-    (judged, *_) = update_steps(scenario_of(CASE, SMALL.mix))
-    far = judged._replace(worst=Worst("weights", 0, 2**1100, 1))
+    (first, *_) = update_steps(scenario_of(CASE, SMALL.mix))
+    far = first._replace(worst=Worst("weights", 0, 2**1100, 1))
     assert step_of(far, 0.0).ratio == float_info.max
-    assert step_of(judged, 0.0).ratio == judged.worst.ratio_ppm / 1_000_000
+    assert step_of(first, 0.0).ratio == first.worst.ratio_ppm / 1_000_000
+
+
+INFINITE, NO_NUMBER, WHOLE = "000000000000f07f", "000000000000f87f", "000000000000f03f"
+
+
+@pytest.mark.parametrize("vector", [INFINITE, NO_NUMBER, "", "00", WHOLE * 99], ids=lambda text: text[-16:])
+def test_vectors_that_are_no_state_are_a_row(vector: str) -> None:
+    """Infinite, no numbers, too few or too many: invariant 1 says so, and there is nothing to compare with a quotient."""
+    played = play(scenario_of(CASE, SMALL.mix), KINDS)
+    for record in played.ordered.events:
+        if isinstance(record, EventRecord) and record.event["kind"] == "TrainApply":
+            count = len(record.event["weights"]) // 16 if vector in (INFINITE, NO_NUMBER) else 1
+            record.event["weights"] = vector * count
+    row = judged(played)
+    assert (row["outcome"], row["failed"][0]) == ("Fail", "train_update_matches_reference")
+    assert "reference" not in row["failed"]
+
+
+def test_the_reference_is_held_against_a_quotient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gradient that is another fails the row, whatever the invariants say."""
+    played = play(scenario_of(CASE, SMALL.mix), KINDS)
+    assert judged(played)["failed"] == []
+    monkeypatch.setattr(sweep, "largest_difference", lambda *_: 2 * BOUND)
+    row = judged(played)
+    assert (row["outcome"], row["failed"]) == ("Fail", ["reference"])
