@@ -139,7 +139,7 @@ def _progress(args: argparse.Namespace, total: int, totals: Totals) -> Iterator[
 def _report(args: argparse.Namespace, task: Task, totals: Totals) -> None:
     """Say what it came to; the first line names what is wrong, and the defects that were on."""
     first = totals.first_failing
-    replay = None if first is None else _write_failing(args, task, first)
+    replay = ("", "") if first is None else _write_failing(args, task, first)
     report: dict[str, Any] = {
         "space": task.name,
         "defects": task.defects,
@@ -149,7 +149,7 @@ def _report(args: argparse.Namespace, task: Task, totals: Totals) -> None:
         "verdicts": dict(sorted(totals.verdicts.items())),
         "faults": dict(sorted(totals.faults.items())),
         "silent": totals.silent,
-        "first_failing": None if first is None else first | {"replay": replay},
+        "first_failing": None if first is None else first | {"replay": replay[0]},
     }
     if args.json:
         show.print_json(report)
@@ -163,14 +163,14 @@ def _report(args: argparse.Namespace, task: Task, totals: Totals) -> None:
         print(f"silent       {kind} was injected and never had an effect")
     if first is not None:
         print(f"first        seed {first['seed']}: {_what_failed(first)}")
-        print(f"replay       {replay}")
+        print("\n".join(_replay_lines(first, *replay)))
 
 
 def _what_failed(row: Row) -> str:
     """Return the first verdict that is Fail, or what became of the run."""
     failed = row.get("failed", ())
     if not failed:
-        return str(row.get("error", {}).get("rule", row["outcome"]))
+        return str(row.get("error", {}).get("rule", "two runs of it differ"))
     about = "" if failed[0]["peer"] is None else f" about {failed[0]['peer']}"
     return f"{failed[0]['name']} {failed[0]['kind']}{about}"
 
@@ -189,23 +189,44 @@ def _counts(counts: Any) -> str:
     return ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "none"
 
 
-def _write_failing(args: argparse.Namespace, task: Task, row: Row) -> str:
-    """Write the scenario of the first failing seed, shrunk if asked for; return the line that replays it."""
+def _write_failing(args: argparse.Namespace, task: Task, row: Row) -> tuple[str, str]:
+    """Write the scenario of the first failing seed, shrunk if asked for; return the line that replays the failure, and the file."""
     scenario = task.source().scenario(row["seed"])
     stem = f"{task.name if task.name in SPACES else default_name(task.name)}-{row['seed']}"
-    note = ""
-    judged_by_law = not any(one["name"].startswith("a") for one in row.get("failed", ()))
-    if args.shrink and row["outcome"] == "Fail" and not judged_by_law:
+    shown_by_file = _shown_by_file(row)
+    if args.shrink and shown_by_file:
         scenario, stem = Shrinker(scenario, task.kinds).run().scenario, f"{stem}-shrunk"
-    elif args.shrink:
-        note = "  (not shrunk: no assertion of the file fails, a law or the run itself does)"
     place = _SWEEPS.joinpath(f"{stem}.toml")
     about = f"# Seed {row['seed']} of {task.name}.\n#\n# reproduces: {_what_failed(row)}\n"
     header = about + "# expected: fail-until-fix\n# extends: none\n\n"
     with structured_io(place):
         place.parent.mkdir(parents=True, exist_ok=True)
         put_file(place, (header + emit(scenario)).encode())
-    return shlex.join(["simharness", "run", str(place)]) + note
+    if shown_by_file:
+        return shlex.join(["simharness", "run", str(place)]), str(place)
+    words = ["simharness", "sweep", task.target, "--seed", str(row["seed"])]
+    words += [] if task.profile is None else ["--swim-profile", task.profile]
+    words += [word for defect in task.defects for word in ("--swim-defect", defect)]
+    return shlex.join(words) + ("  (not shrunk: no assertion of the file shows it)" if args.shrink else ""), str(place)
+
+
+def _shown_by_file(row: Row) -> bool:
+    """Tell whether a run of the scenario file shows the failure: an abort, or an assertion; a law and two runs need the sweep."""
+    by_assertion = any(one["name"].startswith("a") for one in row.get("failed", ()))
+    return row["outcome"] == "Abort" or (row["outcome"] == "Fail" and by_assertion)
+
+
+def _replay_lines(row: Row, replay: str, file: str) -> Iterator[str]:
+    """Yield the line that shows the failure again and, where that is not a run of the file, those that show what happened."""
+    yield f"replay       {replay}"
+    if _shown_by_file(row):
+        return
+    bundle = str(Path(file).with_suffix(""))
+    run, again = ["simharness", "run", file, "--out", bundle], ["simharness", "replay", bundle]
+    if row["outcome"] == "Diverged":
+        yield f"look at      {shlex.join(run)}; {shlex.join(again)}  (which shows the first difference)"
+    else:
+        yield f"look at      {shlex.join(run)}  (which judges no law)"
 
 
 def _code(totals: Totals) -> int:

@@ -1,10 +1,13 @@
 """Kinds of other people whose code is wrong: a structured refusal or an abort, in text and in JSON (rulings C2, C8, C9)."""
 
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 
 import pytest
 
+from simharness.cli import sweep_pool
+from simharness.hosts.kinds import Kinds
 from tests.cli.support import HOLDS, Terminal
 
 _KIND = """
@@ -142,3 +145,58 @@ def test_code_of_ours_that_cannot_be_loaded(simharness: Terminal, monkeypatch: p
     assert said.code == 2
     assert (problem["file"].endswith("half_written.py"), problem["field"]) == (True, "line 2")
     assert problem["rule"].startswith("cannot be loaded: SyntaxError: ")
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Sweeps of this process know no kind and no file of before."""
+    monkeypatch.setattr(sweep_pool, "KINDS", Kinds())
+    sweep_pool._source.cache_clear()
+    yield
+    sweep_pool._source.cache_clear()
+
+
+_BREAKS_OFF = "if now_ns > 300_000_000: raise ValueError('no more')\n        return []"
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("scenario", [{"tick": _BREAKS_OFF}], indirect=True)
+def test_an_abort_shrinks(simharness: Terminal, scenario: str) -> None:
+    """`shrink` and `sweep --shrink` keep the rule, the exception and the kind of the host; the file aborts."""
+    said = simharness("shrink", scenario, "--out", "small.toml")
+    assert said.code == 0
+    lines = said.out.splitlines()
+    assert lines[0].startswith("still aborts  host-raised ValueError at f, at 0.3")
+    assert "assertions   1 -> 0" in lines
+    said = simharness("run", "small.toml", "--json")
+    assert (said.code, said.json["runs"][0]["error"]["rule"]) == (4, "host-raised")
+    said = simharness("shrink", scenario, "--out", "small.toml", "--json")
+    assert said.json["failure"] == {"kind": "host-raised ValueError", "subject": "foreign", "aborts": True}
+    assert said.json["after"]["duration_ns"] < said.json["before"]["duration_ns"]
+    said = simharness("sweep", scenario, "--seeds", "0..2", "--jobs", "1", "--shrink")
+    assert said.code == 4
+    replay = said.out.splitlines()[-1].split()
+    assert replay == ["replay", "simharness", "run", ".simharness/sweeps/x-0-shrunk.toml"]
+    assert simharness(*replay[2:]).code == 4
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize(
+    "scenario",
+    [{"head": "import random", "tick": "return [RecordEvent({'kind': 'x', 'of': random.getrandbits(64)})]"}],
+    indirect=True,
+)
+def test_the_lines_of_lost_determinism_show_it(simharness: Terminal, scenario: str) -> None:
+    """A sweep that saw two runs differ names the line that runs both again, and those that show the first difference."""
+    said = simharness("sweep", scenario, "--seeds", "0..2", "--jobs", "1", "--shrink")
+    assert said.code == 1
+    first, replay, look = said.out.splitlines()[-3:]
+    assert first == "first        seed 0: two runs of it differ"
+    again, note = replay.removeprefix("replay       simharness ").split("  ")
+    assert note == "(not shrunk: no assertion of the file shows it)"
+    assert simharness(*again.split()).out.startswith("lost determinism")
+    run, compare = look.removeprefix("look at      ").partition("  (")[0].split("; ")
+    assert simharness(*run.split()[1:]).code == 0
+    compared = simharness(*compare.split()[1:])
+    assert compared.code == 1
+    assert '"kind":"x"' in compared.out

@@ -282,6 +282,13 @@ def test_a_failure_of_a_law_is_written_and_not_shrunk(
     out = capsys.readouterr().out
     assert "l0 pause_is_excused" in out
     assert "not shrunk" in out
+    replay, look = out.splitlines()[-2:]
+    words = replay.removeprefix("replay       simharness ").partition("  (")[0].split()
+    assert words[:3] == ["sweep", "pause_excused", "--seed"]
+    assert main([*words, "--jobs", "1"]) == 1
+    assert "l0 pause_is_excused" in capsys.readouterr().out
+    assert look.startswith("look at      simharness run .simharness/sweeps/pause_excused-")
+    assert look.endswith("(which judges no law)")
 
 
 @pytest.mark.parametrize(
