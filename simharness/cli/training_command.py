@@ -155,7 +155,7 @@ def _report(args: argparse.Namespace) -> int:
     if args.json:
         show.print_json({"files": files, "runs": [_plain_run(each) for each in made.runs]})
     else:
-        print("\n".join([*report.lines(made), *(f"written      {file}" for file in files)]))
+        print("\n".join([*map(printable, report.lines(made)), *(f"written      {file}" for file in files)]))
     return code
 
 
@@ -292,7 +292,7 @@ def _crosscheck(args: argparse.Namespace) -> int:
             {"torch": recorded.torch, "checks": [check._asdict() | {"holds": check.holds} for check in found]}
         )
     else:
-        print(f"torch        {recorded.torch}, gloo, two processes, float64")
+        print(f"torch        {printable(recorded.torch)}, gloo, two processes, float64")
         for check in found:
             print(f"{show.coloured('Pass' if check.holds else 'Fail')} {report.check_line(check)}")
     return PASSED if all(check.holds for check in found) else FAILED

@@ -97,10 +97,11 @@ def checks(recorded: Recorded) -> tuple[Check, ...]:
     """Compare a run of PyTorch with our kernel and with the exact result.
 
     Raises:
-        InputError: If it is a run on other inputs.
+        InputError: If it is a run on other inputs, or a rank's vectors are none.
     """
     if recorded.inputs != inputs():
         raise InputError(file="(recorded)", field="inputs", rule="are not those of this version; record them again")
+    _check_outputs(recorded)
     outputs: dict[tuple[str, int], list[Seen]] = {}
     for each in recorded.outputs:
         outputs.setdefault((each.case, each.step), []).append(each)
@@ -112,6 +113,25 @@ def checks(recorded: Recorded) -> tuple[Check, ...]:
             found.append(_check(case, step, weights, batches, ranks, weighting))
             weights = ranks[0].weights
     return tuple(found)
+
+
+def _check_outputs(recorded: Recorded) -> None:
+    """Check that every step is there, and that every vector is as many numbers as the weights.
+
+    Raises:
+        InputError: If one is not.
+    """
+    length = len(recorded.inputs.weights)
+    for place, each in enumerate(recorded.outputs):
+        for name, text in (("gradient", each.gradient), ("weights", each.weights)):
+            if len(text) != length or decode(text) is None:
+                rule = f"is not the hex of {length // 16} finite numbers of 64 bits"
+                raise InputError(file="(recorded)", field=f"outputs[{place}].{name}", rule=rule)
+    there = [(each.case, each.step) for each in recorded.outputs]
+    for case, steps in recorded.inputs.batches.items():
+        for step in range(len(steps)):
+            if (case, step) not in there:
+                raise InputError(file="(recorded)", field="outputs", rule=f"lack step {step} of the case {case}")
 
 
 def _check(

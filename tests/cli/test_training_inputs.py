@@ -220,3 +220,12 @@ def test_what_cannot_be_rendered_is_not_half_written(simharness: Terminal, monke
     before = simharness.tree()
     assert simharness("training", "report", "--from", "r.json", "--out", "out").code == 2
     assert simharness.tree() == before
+
+
+def test_words_of_a_report_stay_words_on_a_terminal(simharness: Terminal) -> None:
+    """What a report says cannot move the cursor or colour anything: the summary escapes it."""
+    (first, *pairs) = small().pairs
+    made = msgspec.structs.replace(small(), pairs=(msgspec.structs.replace(first, name="\x1b[31mred"), *pairs))
+    simharness.directory.joinpath("r.json").write_bytes(reports.encode(made))
+    said = simharness("training", "report", "--from", "r.json", "--out", "out", "--no-html")
+    assert (said.code, "\\x1b[31mred" in said.out, "\x1b" in said.out) == (1, True, False)

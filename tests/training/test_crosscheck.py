@@ -76,3 +76,25 @@ def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     with pytest.raises(InputError, match=r"simharness\[torch\]"):
         ddp.run(crosscheck.inputs(), "store")
+
+
+@pytest.mark.parametrize(
+    "vector", ["", "zz", "00", "000000000000f07f" * 6, "000000000000f03f" * 7, "000000000000f03f" * 5]
+)
+@pytest.mark.parametrize("name", ["gradient", "weights"])
+def test_a_record_whose_vectors_are_none_is_refused(name: str, vector: str) -> None:
+    """No hex, too short, too long, not finite: said with its place."""
+    whole = recorded()
+    assert len(whole.inputs.weights) == 6 * 16
+    outputs = list(whole.outputs)
+    outputs[2] = msgspec.structs.replace(outputs[2], **{name: vector})
+    with pytest.raises(InputError, match=rf"outputs\[2\]\.{name}\nrule: is not the hex of 6 finite numbers"):
+        crosscheck.checks(msgspec.structs.replace(whole, outputs=tuple(outputs)))
+
+
+def test_a_record_that_lacks_a_step_is_refused() -> None:
+    """Without what a rank held there is nothing to compare."""
+    whole = recorded()
+    rest = tuple([each for each in whole.outputs if (each.case, each.step) != ("join_active", 1)])
+    with pytest.raises(InputError, match="lack step 1 of the case join_active"):
+        crosscheck.checks(msgspec.structs.replace(whole, outputs=rest))
