@@ -61,8 +61,10 @@ SWIM: Final = (
     Knob(defect="ACK_DISPATCHED_AS_PING", hunter="healthy_cluster", by="healthy_cluster"),
     Knob(defect="UNORDERED_MEMBERS", hunter="mesh_under_faults", by="nondeterminism"),
     Knob(defect="OWN_PAUSE_COUNTED", hunter="pause_excused", by="pause_is_excused", most_mutations=2),
+    Knob(defect="TIMER_SURVIVES_PAUSE", hunter="pause_excused", by="pause_is_excused", most_mutations=3),
+    Knob(defect="TIMER_SURVIVES_ACK", hunter="suspicion_timers", by="answered_is_not_buried", most_mutations=1),
 )
-"""`design/swim.md`'s table, column "must be caught by"."""
+"""`design/swim.md`'s table, column "must be caught by", and what was planted since."""
 
 
 class Hunt(msgspec.Struct, frozen=True, kw_only=True):

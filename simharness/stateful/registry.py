@@ -43,6 +43,7 @@ SPACES: Final = tuple(name for name in PROPERTIES if "_under_" not in name)
 
 LAWS: Final[Mapping[str, str]] = {
     "acks_answer_their_probe": "simharness.stateful.swim_laws:ACKS_ANSWER_THEIR_PROBE",
+    "answered_is_not_buried": "simharness.stateful.swim_laws:ANSWERED_IS_NOT_BURIED",
     "back_in_two_refutes": "simharness.stateful.swim_laws:BACK_IN_TWO_REFUTES",
     "demand_is_served": "simharness.stateful.swim_laws:DEMAND_IS_SERVED",
     "first_detection_in_time": "simharness.stateful.swim_laws:FIRST_DETECTION_IN_TIME",

@@ -72,6 +72,20 @@ def _suspicion_runs_its_time(story: Story) -> Finding:
     return Finding(judged, broken)
 
 
+def _answered_is_not_buried(story: Story) -> Finding:
+    """Nobody is declared Dead by an observer's own timer after a probe of it was acknowledged: that takes another failed one."""
+    answered: dict[tuple[str | None, str], bool] = {}
+    judged, broken = 0, []
+    for line in story.lines:
+        if _ends_probe(line):
+            answered[line.host, line.event["target"]] = line.kind == "SwimProbeAcked"
+        elif line.kind == "SwimTransition" and line.event["reason"] == "suspicion-timeout":
+            judged += 1
+            if answered.get((line.host, line.event["peer"])):
+                broken.append(line)
+    return Finding(judged, broken)
+
+
 class _Prober:
     """One node: its open probe, the peers whose probe is asked for, when the next one has to start, whom it holds Dead."""
 
@@ -311,6 +325,7 @@ def _least_ns(topology: Topology, source: str, target: str) -> int:
 
 HEALTHY_CLUSTER: Final = Law(name="healthy_cluster", check=_healthy_cluster)
 SUSPICION_RUNS_ITS_TIME: Final = Law(name="suspicion_runs_its_time", check=_suspicion_runs_its_time)
+ANSWERED_IS_NOT_BURIED: Final = Law(name="answered_is_not_buried", check=_answered_is_not_buried)
 DEMAND_IS_SERVED: Final = Law(name="demand_is_served", check=_demand_is_served)
 ACKS_ANSWER_THEIR_PROBE: Final = Law(name="acks_answer_their_probe", check=_acks_answer_their_probe)
 PAUSE_IS_EXCUSED: Final = Law(name="pause_is_excused", check=_pause_is_excused)
@@ -320,6 +335,7 @@ FIRST_DETECTION_IN_TIME: Final = Law(name="first_detection_in_time", check=_firs
 SWIM_LAWS: Final = (
     HEALTHY_CLUSTER,
     SUSPICION_RUNS_ITS_TIME,
+    ANSWERED_IS_NOT_BURIED,
     DEMAND_IS_SERVED,
     ACKS_ANSWER_THEIR_PROBE,
     PAUSE_IS_EXCUSED,

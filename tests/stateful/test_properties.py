@@ -96,6 +96,23 @@ def test_suspicion_runs_its_time(calm) -> None:
     assert found == ["Pass", "Fail", "Inconclusive", "Fail"]
 
 
+def test_answered_is_not_buried(calm) -> None:
+    """An Ack after the failed probe breaks it, direct or not; another failed probe since does not, nor a Dead by gossip."""
+    scenario, _ = calm
+    failed = with_event([], 1_000, "a", **probe("TimedOut", 1, probe_kind="indirect"))
+    answered = with_event(failed, 1_500, "a", **probe("Acked", 2, probe_kind="indirect"))
+    half = with_event(answered, 2_000, "a", **probe("TimedOut", 3))
+    again = with_event(half, 2_300, "a", **probe("TimedOut", 3, probe_kind="indirect"))
+    own, rumour = (transition("Suspect", "Dead", reason) for reason in ("suspicion-timeout", "gossip"))
+    found = [
+        outcome("answered_is_not_buried", scenario, with_event(records, 3_000, "a", **death))
+        for records, death in ((failed, own), (answered, own), (half, own), (again, own), (answered, rumour))
+    ]
+    assert found == ["Pass", "Fail", "Fail", "Pass", "Inconclusive"]
+    other = with_event(failed, 1_500, "a", **probe("Acked", 2, "c"))
+    assert outcome("answered_is_not_buried", scenario, with_event(other, 3_000, "a", **own)) == "Pass"
+
+
 def probe(kind: str, sequence: int, target: str = "b", probe_kind: str = "direct") -> dict:
     return {"kind": f"SwimProbe{kind}", "target": target, "sequence": sequence, "probe_kind": probe_kind}
 

@@ -164,15 +164,19 @@ class RestartRejoin(SpaceMachine):
 
 
 def _frozen(numbers: Numbers) -> Scenario:
-    peers, freeze_ms = numbers["peers"], numbers["freeze_ms"]
+    """Freeze a peer; if `lost_ms` is not 0, another one has been dead for so long by then."""
+    ids, victim = peer_ids(numbers["peers"]), numbers["victim"]
+    asleep, lost = ids[victim % len(ids)], ids[(victim + 1) % len(ids)]
+    freeze_ms = numbers["freeze_ms"] + numbers["lost_ms"]
     thaw_ms = freeze_ms + numbers["pause_ms"]
-    victim = peer_ids(peers)[numbers["victim"] % peers]
+    loss = (PeerKill(at_ns=numbers["freeze_ms"] * NS_PER_MS, peer=lost),) if numbers["lost_ms"] else ()
     return swim_cluster(
         numbers,
         duration_ms=thaw_ms + 5_000,
         script=(
-            PeerKill(at_ns=freeze_ms * NS_PER_MS, peer=victim),
-            PeerResurrect(at_ns=thaw_ms * NS_PER_MS, peer=victim, preserve_state=True),
+            *loss,
+            PeerKill(at_ns=freeze_ms * NS_PER_MS, peer=asleep),
+            PeerResurrect(at_ns=thaw_ms * NS_PER_MS, peer=asleep, preserve_state=True),
         ),
     )
 
@@ -180,8 +184,10 @@ def _frozen(numbers: Numbers) -> Scenario:
 class PauseExcused(SpaceMachine):
     """A node that was frozen at any phase of a probe and goes on with its memory holds nobody guilty of its own silence.
 
-    The Ack that came while nobody listened is lost; the probe ends without a verdict, and suspicions start anew. Exists for
-    OWN_PAUSE_COUNTED: ticks are counted, so the open probe went on as if nothing had been, and failed.
+    The Ack that came while nobody listened is lost; the probe ends without a verdict, and suspicions start anew: in most examples
+    one is running when the node is frozen, of a peer that has died, and it must not run out before a whole timeout since.
+    Exists for OWN_PAUSE_COUNTED: ticks are counted, so the open probe went on as if nothing had been, and failed; and for
+    TIMER_SURVIVES_PAUSE.
     """
 
     space = Space(
@@ -192,6 +198,7 @@ class PauseExcused(SpaceMachine):
             "freeze_ms": range(500, 2_001, 10),
             "pause_ms": range(300, 5_001, 100),
             "victim": range(5),
+            "lost_ms": (0, *range(1_400, 3_401, 100)),
         },
         build=_frozen,
         laws=(PAUSE_IS_EXCUSED,),

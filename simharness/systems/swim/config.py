@@ -23,7 +23,7 @@ JOIN_RETRY_INTERVALS: Final = 10
 
 
 class Defect(StrEnum):
-    """A rule of the deployed version, switched back on. Each is one `if`, at the place that cites its catalogue id."""
+    """A rule of the deployed version, switched back on, or a planted one. Each is one `if`, at the place that says what it does."""
 
     REFUTE_STALE_CLAIM = "REFUTE_STALE_CLAIM"
     HEARSAY_OVER_EVIDENCE = "HEARSAY_OVER_EVIDENCE"
@@ -36,6 +36,17 @@ class Defect(StrEnum):
     ACK_DISPATCHED_AS_PING = "ACK_DISPATCHED_AS_PING"
     UNORDERED_MEMBERS = "UNORDERED_MEMBERS"
     OWN_PAUSE_COUNTED = "OWN_PAUSE_COUNTED"
+    TIMER_SURVIVES_PAUSE = "TIMER_SURVIVES_PAUSE"
+    TIMER_SURVIVES_ACK = "TIMER_SURVIVES_ACK"
+
+
+NEVER_DEPLOYED: Final = (
+    Defect.ACK_DISPATCHED_AS_PING,
+    Defect.UNORDERED_MEMBERS,
+    Defect.TIMER_SURVIVES_PAUSE,
+    Defect.TIMER_SURVIVES_ACK,
+)
+"""What no capture of a deployment shows: of the simulator that this one replaces, of chance, and planted."""
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +62,7 @@ _COUNTS: Final = {"indirect_ping_fanout": 3, "gossip_lambda": 3, "max_piggyback"
 PROFILES: Final[Mapping[str, Profile]] = {
     "current": Profile(counts=_COUNTS),
     "deployed": Profile(  # the three N3 runs of 2026-05-20
-        defects=frozenset(Defect) - {Defect.ACK_DISPATCHED_AS_PING, Defect.UNORDERED_MEMBERS},
+        defects=frozenset(Defect).difference(NEVER_DEPLOYED),
         ticks={
             "probe_interval_ns": 10,
             "probe_timeout_ns": 15,

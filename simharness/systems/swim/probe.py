@@ -185,6 +185,8 @@ class ProbeCycle:
     def excuse_pause(self, tick: int) -> None:
         """Forget what went unanswered while this node was frozen: no verdict on the open probe, suspicions start anew."""
         self._phase = Phase.IDLE
+        if Defect.TIMER_SURVIVES_PAUSE in self._config.defects:
+            return  # a suspicion from before the pause ends early, though whoever is accused could not be heard
         for timer in self._timers.values():
             timer.started = tick
 
@@ -197,7 +199,10 @@ class ProbeCycle:
 
     def _complete(self, peer: NodeId) -> ProbeAcked:
         kind: ProbeKind = "direct" if self._phase is Phase.DIRECT else "indirect"
-        self._timers.pop(peer, None)
+        if (
+            Defect.TIMER_SURVIVES_ACK not in self._config.defects
+        ):  # a peer whose refutation found no room is buried for it
+            self._timers.pop(peer, None)
         self._phase = Phase.IDLE
         self._health.better()
         return ProbeAcked(peer, self._target_sequence, kind)

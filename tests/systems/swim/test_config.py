@@ -80,7 +80,12 @@ def test_the_deployed_profile_brings_defects_and_defaults() -> None:
     assert (config.indirect_probes, config.dead_reprobe_interval) == (2, 100)
     assert (config.max_piggyback, config.max_message_bytes) == (8, 0)
     assert config.defects == PROFILES["deployed"].defects | {Defect.UNORDERED_MEMBERS}
-    assert PROFILES["deployed"].defects == frozenset(Defect) - {Defect.ACK_DISPATCHED_AS_PING, Defect.UNORDERED_MEMBERS}
+    assert PROFILES["deployed"].defects == frozenset(Defect) - {
+        Defect.ACK_DISPATCHED_AS_PING,
+        Defect.UNORDERED_MEMBERS,
+        Defect.TIMER_SURVIVES_PAUSE,
+        Defect.TIMER_SURVIVES_ACK,
+    }
     assert resolved["defects"] == [defect.value for defect in Defect if defect in config.defects]
 
 

@@ -153,6 +153,39 @@ def test_a_pause_restarts_suspicions(on: bool, dead_at: int) -> None:
     assert seen[:1] == [dead_at]
 
 
+@pytest.mark.parametrize(("on", "dead_at"), [(True, 5), (False, 30)])
+def test_timer_survives_pause(on: bool, dead_at: int) -> None:
+    """The rest of a suspicion runs on after a pause, or the whole of it begins again; the open probe is excused in either case."""
+    node = with_defect(Defect.TIMER_SURVIVES_PAUSE, on=on, others="b", dead_reprobe_interval=0, probe_interval=1_000)
+    node.report_send_failure(node_id("b"), 0)
+    run_ticks(node, 31)
+    assert view(node, "b") == (SUSPECT, 0)
+    seen = [step for step in range(60) for event in events(node.tick((300 + step) * TICK), Transition)]
+    assert seen[:1] == [dead_at]
+    other = with_defect(Defect.TIMER_SURVIVES_PAUSE, on=on, others="b", dead_reprobe_interval=0)
+    now, _ = next_ping(other)
+    assert events([out for step in range(7) for out in other.tick((now + 200 + step) * TICK)], ProbeTimedOut) == []
+
+
+@pytest.mark.parametrize("relayed", [False, True])
+@pytest.mark.parametrize("on", [True, False])
+def test_timer_survives_ack(on: bool, relayed: bool) -> None:
+    """A Suspect that has answered without a refutation is buried by the timer from before, or stays Suspect until a probe fails."""
+    node = with_defect(Defect.TIMER_SURVIVES_ACK, on=on, others="b", dead_reprobe_interval=0)
+    run_ticks(node, 16)
+    assert view(node, "b") == (SUSPECT, 0)  # timed for thirty ticks
+    for tick in range(17, 80):
+        out = node.tick(tick * TICK)
+        if any(event.after == "Dead" for event in events(out, Transition)):
+            break
+        for ping in sent(out, Ping):
+            word = IndirectAck(target=ping.to, sequence=ping.message.sequence)
+            at = tick + 3 if relayed else tick
+            run_ticks(node, at - tick, tick)
+            node.handle(word if relayed else ack_of(ping), at * TICK)
+    assert view(node, "b") == ((DEAD, 0) if on else (SUSPECT, 0))
+
+
 def test_two_periods_are_no_pause() -> None:
     """One skipped tick is jitter, not a pause."""
     node = alone(others="b", dead_reprobe_interval=0)
