@@ -198,7 +198,8 @@ def _write_failing(args: argparse.Namespace, task: Task, row: Row) -> tuple[str,
         scenario, stem = Shrinker(scenario, task.kinds).run().scenario, f"{stem}-shrunk"
     place = _SWEEPS.joinpath(f"{stem}.toml")
     about = f"# Seed {row['seed']} of {task.name}.\n#\n# reproduces: {_what_failed(row)}\n"
-    header = about + "# expected: fail-until-fix\n# extends: none\n\n"
+    expected = "fail-until-fix" if shown_by_file else "pass-now"
+    header = f"{about}# expected: {expected}\n# extends: none\n\n"
     with structured_io(place):
         place.parent.mkdir(parents=True, exist_ok=True)
         put_file(place, (header + emit(scenario)).encode())

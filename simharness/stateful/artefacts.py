@@ -7,7 +7,7 @@ from simharness.bundle.folders import put_folder, put_lines
 from simharness.core.errors import EngineAbort
 from simharness.run import run_to_bundle
 from simharness.scenario.loader import load
-from simharness.stateful.failures import Failure, folder_name, replay_lines
+from simharness.stateful.failures import Failure, folder_name, look_lines, replay_lines, said
 from simharness.stateful.session import Session
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def report(failure: Failure, session: Session) -> str:
         f"# {failure.property_name}: {failure.kind}",
         "",
         failure.headline,
+        *(f"\n{line}" for line in said(failure)),
         "",
         "## Evidence",
         "",
@@ -48,6 +49,7 @@ def report(failure: Failure, session: Session) -> str:
         "",
         *(f"    {line}" for line in replay_lines(failure, session)),
         "",
+        *_looked_at(look_lines(failure, session)),
         "## Scenario",
         "",
         f"- peers: {len(scenario.peers)}",
@@ -58,6 +60,12 @@ def report(failure: Failure, session: Session) -> str:
     if failure.digest:
         lines.append(f"- events digest of the run that failed: {failure.digest}")
     return "\n".join((*lines, ""))
+
+
+def _looked_at(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return the section that says what a run of the file shows though not the failure."""
+    found = tuple(lines)
+    return ("## What happened", "", *(f"    {line}" for line in found), "") if found else ()
 
 
 def write_rows(name: str, rows: Iterable[bytes], session: Session) -> None:

@@ -1,5 +1,6 @@
 """What is done with a finished run: judge it twice, run it again if asked, count, and report what failed."""
 
+import inspect
 from collections import Counter
 from collections.abc import Sequence
 
@@ -53,7 +54,8 @@ def conclude(
     verdicts = (*declared, *judged_by(laws, scenario, records))
     counters = count(records, scenario.mutations, verdicts, delays)
     digest = played.digest() if again else ""
-    failure = of_verdicts(verdicts, records, digest=digest, **about)
+    claims = {law.name: claim_of(law) for law in laws}
+    failure = of_verdicts(verdicts, records, digest=digest, claims=claims, **about)
     differing = disagreements(played.ordered, declared, stream(scenario, records, played.termination))
     if differing:
         late, early = differing[0]
@@ -66,6 +68,11 @@ def conclude(
             evidence = tuple(difference.splitlines())
             failure = Failure(kind="nondeterminism", headline=headline, evidence=evidence, **about)  # type: ignore[arg-type]
     return Conclusion(verdicts, counters, failure)
+
+
+def claim_of(law: Law) -> str:
+    """Return what a law says, in one line: the first paragraph of its check's docstring."""
+    return " ".join((inspect.getdoc(getattr(law.check, "func", law.check)) or "").partition("\n\n")[0].split())
 
 
 def first_difference_again(played: Played, kinds: KindRegistry) -> str | None:

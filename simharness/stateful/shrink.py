@@ -141,6 +141,8 @@ class Shrinker:
         failing = [index for index, verdict in enumerate(verdicts) if verdict.outcome == "Fail"]
         if not failing:
             rule = "no assertion fails on this scenario, so there is nothing to shrink"
+            if not scenario.assertions:
+                rule = "no assertion is declared and the run comes to its end; what a law finds is shrunk by its property"
             raise InputError(file=scenario.name, field="assertions", rule=rule)
         self.failure = failure_of(scenario.assertions[failing[0]])
         target = scenario.assertions[failing[0]]

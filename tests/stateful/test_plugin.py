@@ -2,16 +2,20 @@
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import time
 from types import SimpleNamespace
 
+import msgspec
 import pytest
+from hypothesis import find
 
-from simharness.stateful import plugin
+from simharness.stateful import meshes, plugin
 from simharness.stateful.everything import import_everything
-from simharness.stateful.session import Ledger
+from simharness.stateful.failures import Failure, folder, look_lines, replay_lines
+from simharness.stateful.session import Ledger, Options, Session
 from tests.stateful.running import REPO, STREAM_PROPERTY, project, pytest_command, run_pytest
 
 HEADER = "# x\n#\n# reproduces: nothing\n# expected: {}\n# extends: none\n\n"
@@ -68,6 +72,74 @@ def test_the_text_alone_replays_a_failure(failing):
     assert re.search(r"no_gap +\d+ +\d+ +\d+ +\d+ +0 +.*loss_burst \d+", session.stdout)
     rows = (place / ".simharness/properties/no_gap.ndjson").read_text().splitlines()
     assert {json.loads(row)["outcome"] for row in rows} == {"Pass", "Fail"}
+
+
+LAW = """
+from simharness.stateful import SimulationMachine, meshes
+from simharness.stateful.laws import Finding, Law
+
+def nothing_heard(story):
+    \"\"\"Nobody
+    hears anything.
+
+    More.
+    \"\"\"
+    return Finding(1, [line for line in story.lines if line.kind == "EchoReceived"])
+
+class Quiet(SimulationMachine):
+    scenarios = meshes("echo", peers=2)
+    laws = (Law(name="nothing_heard", check=nothing_heard),)
+    max_duration_ms, max_steps, budget = 3_000, 8, 5
+
+TestQuiet = Quiet.TestCase
+"""
+
+
+def test_a_failure_of_a_law_says_so(tmp_path):
+    """What the law says, when it broke first, the line that judges it again without the example database, the file as a look."""
+    place = project(tmp_path, test_quiet=LAW)
+    session = run_pytest(place, "-q", "--hypothesis-seed=5")
+    (folder,) = place.glob(".simharness/failures/*")
+    report = folder.joinpath("report.md").read_text()
+    name = folder.relative_to(place)
+    for text in (report, session.stdout):
+        assert "nothing_heard is a law of the property, which no scenario file holds" in text
+        assert "it says: Nobody hears anything." in text
+    lines = [json.loads(line) for line in folder.joinpath("bundle/events.ndjson").read_text().splitlines()]
+    broken = [line["virtual_time_ns"] for line in lines if line["event"]["kind"] == "EchoReceived"]
+    at_ms, rest = divmod(min(broken), 1_000_000)
+    assert f"nothing_heard() is Fail at {at_ms}{f'.{rest:06d}' if rest else ''} ms in quiet" in report
+    assert len(set(broken)) > 1
+    line = "pytest test_quiet.py::TestQuiet::runTest --hypothesis-seed=5 --sim-profile=dev"
+    _, _, after = report.partition("## Replay\n\n")
+    assert after.startswith(f"    {line}\n\n## What happened\n\n    simharness run {name}/scenario.toml\n")
+    assert re.search(r"(\w+( \w+)?): +(pytest|simharness run)", session.stdout).group(1) == "replay"
+    before = folder.joinpath("scenario.toml").read_bytes()
+    shutil.rmtree(place / ".hypothesis", ignore_errors=True)
+    shutil.rmtree(folder)
+    assert run_pytest(place, *line.split()[1:]).returncode == 1
+    assert folder.joinpath("scenario.toml").read_bytes() == before
+    own = run_pytest(place, "-q", f"{name}/scenario.toml")
+    assert (own.returncode, "1 passed" in own.stdout) == (0, True)  # which holds no claim, so it is expected to pass
+
+
+def test_what_a_run_does_not_show_is_no_replay_line():
+    """Two runs that differ: the search finds it again, with every option that it had; the file is run, and run again."""
+    scenario = find(meshes("echo", peers=2), lambda _: True)
+    failure = Failure(
+        property_name="p", kind="nondeterminism", headline="h", scenario=scenario, test_id="t.py::T::runTest"
+    )
+    session = Session(Options(seed=1, twice=True))
+    assert replay_lines(failure, session) == (
+        "pytest t.py::T::runTest --hypothesis-seed=1 --sim-profile=dev --sim-twice",
+    )
+    run, again = look_lines(failure, session)
+    assert run == f"simharness run {folder(failure, session)}/scenario.toml --out {folder(failure, session)}/bundle"
+    assert again == f"simharness replay {folder(failure, session)}/bundle"
+    assert "# expected: pass-now" in failure.toml()
+    shown = msgspec.structs.replace(failure, kind="event_count")
+    assert look_lines(shown, session) == ()
+    assert replay_lines(shown, session)[0].startswith("simharness run ")
 
 
 def test_the_file_is_a_test_of_its_own(failing):
