@@ -63,6 +63,7 @@ SWIM: Final = (
     Knob(defect="OWN_PAUSE_COUNTED", hunter="pause_excused", by="pause_is_excused", most_mutations=2),
     Knob(defect="TIMER_SURVIVES_PAUSE", hunter="pause_excused", by="pause_is_excused", most_mutations=3),
     Knob(defect="TIMER_SURVIVES_ACK", hunter="suspicion_timers", by="answered_is_not_buried", most_mutations=1),
+    Knob(defect="CLAIM_SURVIVES_ACK", hunter="rumours_settled", by="answered_is_not_accused", most_mutations=3),
 )
 """`design/swim.md`'s table, column "must be caught by", and what was planted since."""
 

@@ -32,6 +32,7 @@ PROPERTIES: Final[Mapping[str, str]] = {
     "relay_hol": f"{_LIBRARY}.relayed:RelayHol",
     "restart_rejoin": f"{_LIBRARY}.returns:RestartRejoin",
     "ring_under_faults": f"{_LIBRARY}.training:RingUnderFaults",
+    "rumours_settled": f"{_LIBRARY}.returns:RumoursSettled",
     "server_under_faults": f"{_LIBRARY}.training:ServerUnderFaults",
     "stage_death": f"{_LIBRARY}.stages:StageDeath",
     "suspicion_timers": f"{_LIBRARY}.probes:SuspicionTimers",
@@ -43,6 +44,7 @@ SPACES: Final = tuple(name for name in PROPERTIES if "_under_" not in name)
 
 LAWS: Final[Mapping[str, str]] = {
     "acks_answer_their_probe": "simharness.stateful.swim_laws:ACKS_ANSWER_THEIR_PROBE",
+    "answered_is_not_accused": "simharness.stateful.swim_laws:ANSWERED_IS_NOT_ACCUSED",
     "answered_is_not_buried": "simharness.stateful.swim_laws:ANSWERED_IS_NOT_BURIED",
     "back_in_two_refutes": "simharness.stateful.swim_laws:BACK_IN_TWO_REFUTES",
     "demand_is_served": "simharness.stateful.swim_laws:DEMAND_IS_SERVED",

@@ -185,6 +185,67 @@ def _acks_answer_their_probe(story: Story) -> Finding:
     return Finding(judged, broken)
 
 
+class _Accuser:
+    """One node: whom it holds Suspect or Dead, who has answered its probes and when, and when it has heard what others say."""
+
+    def __init__(self) -> None:
+        self._answered: dict[str, list[Line]] = {}
+        self._heard: dict[str, int] = {}
+        self._opinions: dict[str, Line] = {}
+        self.received: Line | None = None
+
+    def follow(self, line: Line) -> None:
+        """Take one of the node's own events."""
+        event = line.event
+        if line.kind == "SwimProbeAcked":
+            self._answered.setdefault(event["target"], []).append(line)
+        elif line.kind == "GossipReceived" and event["item_count"]:
+            self._heard[event["source_peer"]] = line.number
+        elif line.kind == "SwimTransition":
+            self._opinions[event["peer"]] = line
+        elif line.kind == "MessageReceived":
+            self.received = line
+
+    def answer(self, peer: str, before_ns: int) -> Line | None:
+        """Return the last answer of a peer up to a time."""
+        return next((line for line in reversed(self._answered.get(peer, [])) if line.at_ns <= before_ns), None)
+
+    def may_accuse(self, peer: str, since: int) -> bool:
+        """Tell whether the node has held the peer Suspect or Dead, or has heard what others say, after line `since`."""
+        opinion = self._opinions.get(peer)
+        holds = opinion is not None and (opinion.event["to"] != "Alive" or opinion.number > since)
+        return holds or any(number > since for source, number in self._heard.items() if source != peer)
+
+
+def _answered_is_not_accused(story: Story) -> Finding:
+    """A Ping accuses its addressee by what its sender holds, or by a rumour that came after the addressee's last answer.
+
+    Judged where the addressee refutes, for links without jitter: an answer counts from a round trip later on, when every Ping from
+    before it has arrived.
+    """
+    floor_ns = _round_trips(story.scenario)
+    nodes = {host: _Accuser() for host in swim_peers(story.scenario)}
+    judged, broken = 0, []
+    for line in story.lines:
+        if line.host not in nodes:
+            continue
+        nodes[line.host].follow(line)
+        brought = nodes[line.host].received
+        if (
+            line.kind != "SwimIncarnationBumped"
+            or brought is None
+            or not brought.event["message_kind"].endswith("::Ping")
+        ):
+            continue
+        accuser = nodes[line.event["claimed_by"]]
+        answer = accuser.answer(line.host, line.at_ns - floor_ns[line.event["claimed_by"], line.host])
+        if answer is not None:
+            judged += 1
+            if not accuser.may_accuse(line.host, answer.number):
+                broken.append(line)
+    return Finding(judged, broken)
+
+
 class _Sleeper:
     """One node: its open probes, and what was open when it was last frozen for long."""
 
@@ -326,6 +387,7 @@ def _least_ns(topology: Topology, source: str, target: str) -> int:
 HEALTHY_CLUSTER: Final = Law(name="healthy_cluster", check=_healthy_cluster)
 SUSPICION_RUNS_ITS_TIME: Final = Law(name="suspicion_runs_its_time", check=_suspicion_runs_its_time)
 ANSWERED_IS_NOT_BURIED: Final = Law(name="answered_is_not_buried", check=_answered_is_not_buried)
+ANSWERED_IS_NOT_ACCUSED: Final = Law(name="answered_is_not_accused", check=_answered_is_not_accused)
 DEMAND_IS_SERVED: Final = Law(name="demand_is_served", check=_demand_is_served)
 ACKS_ANSWER_THEIR_PROBE: Final = Law(name="acks_answer_their_probe", check=_acks_answer_their_probe)
 PAUSE_IS_EXCUSED: Final = Law(name="pause_is_excused", check=_pause_is_excused)
@@ -336,6 +398,7 @@ SWIM_LAWS: Final = (
     HEALTHY_CLUSTER,
     SUSPICION_RUNS_ITS_TIME,
     ANSWERED_IS_NOT_BURIED,
+    ANSWERED_IS_NOT_ACCUSED,
     DEMAND_IS_SERVED,
     ACKS_ANSWER_THEIR_PROBE,
     PAUSE_IS_EXCUSED,

@@ -113,6 +113,37 @@ def test_answered_is_not_buried(calm) -> None:
     assert outcome("answered_is_not_buried", scenario, with_event(other, 3_000, "a", **own)) == "Pass"
 
 
+def test_answered_is_not_accused(calm) -> None:
+    """Without an opinion against it and without word from others since its answer a peer is not accused by a Ping."""
+    scenario, _ = calm
+    told = {"kind": "GossipReceived", "payload_kind": "swim_piggyback", "payload_bytes": 9, "item_count": 1}
+    by_c, by_b, empty = ({**told, "source_peer": peer} for peer in "cbc")
+    empty["item_count"] = 0
+    answer = (1_000, "a", probe("Acked", 1))
+    suspect = transition("Alive", "Suspect", "probe-timeout")
+    cases = [
+        ([answer], "Fail"),
+        ([answer, (1_500, "a", by_c)], "Pass"),
+        ([answer, (1_500, "a", by_b)], "Fail"),
+        ([answer, (1_500, "a", empty)], "Fail"),
+        ([(900, "a", by_c), answer], "Fail"),
+        ([(900, "a", suspect), answer], "Pass"),
+        ([(900, "a", transition("Suspect", "Alive", "gossip")), answer], "Fail"),
+        ([answer, (1_500, "a", transition("Suspect", "Alive", "gossip"))], "Pass"),
+        ([(1_970, "a", probe("Acked", 1))], "Inconclusive"),  # its Ping may have been sent before
+        ([], "Inconclusive"),
+    ]
+    bump = {"kind": "SwimIncarnationBumped", "claim_state": "Suspect", "claim_incarnation": 0, "claimed_by": "a"}
+    for kind in ("Ping", "IndirectAck"):
+        got = {"kind": "MessageReceived", "peer": "a", "message_kind": f"swactor_dist::{kind}", "size": 9}
+        for before, expected in cases:
+            records: list = []
+            for at_ms, host, event in (*before, (1_999, "b", got), (2_000, "b", bump)):
+                records = with_event(records, at_ms, host, **event)
+            verdict = outcome("answered_is_not_accused", scenario, records)
+            assert verdict == (expected if kind == "Ping" else "Inconclusive"), before
+
+
 def probe(kind: str, sequence: int, target: str = "b", probe_kind: str = "direct") -> dict:
     return {"kind": f"SwimProbe{kind}", "target": target, "sequence": sequence, "probe_kind": probe_kind}
 

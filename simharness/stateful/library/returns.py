@@ -11,7 +11,7 @@ from simharness.core.units import NS_PER_MS
 from simharness.stateful.library.deaths import dead_everywhere_ms
 from simharness.stateful.scripted import SpaceMachine
 from simharness.stateful.spaces import Numbers, Space, swim_cluster
-from simharness.stateful.swim_laws import BACK_IN_TWO_REFUTES, PAUSE_IS_EXCUSED
+from simharness.stateful.swim_laws import ANSWERED_IS_NOT_ACCUSED, BACK_IN_TWO_REFUTES, PAUSE_IS_EXCUSED
 from simharness.stateful.templates import Facts, Template
 from simharness.stateful.topologies import peer_ids
 
@@ -204,3 +204,40 @@ class PauseExcused(SpaceMachine):
         laws=(PAUSE_IS_EXCUSED,),
     )
     budget = 40
+
+
+def _whispering(numbers: Numbers) -> Scenario:
+    """Cut off the last of the peers until it suspects the others, let it say so for a moment, and cut it off again."""
+    ids = peer_ids(numbers["peers"])
+    heal_ms = _CUT_MS + numbers["cut_ms"]
+    again_ms = heal_ms + numbers["open_ms"]
+    cuts = [Partition(at_ns=at_ms * NS_PER_MS, peers_a=ids[:-1], peers_b=ids[-1:]) for at_ms in (_CUT_MS, again_ms)]
+    return swim_cluster(
+        numbers,
+        duration_ms=again_ms + 2_000,
+        timeout_ms=400,
+        suspicion_ms=6_000,
+        script=(cuts[0], Heal(at_ns=heal_ms * NS_PER_MS), cuts[1]),
+    )
+
+
+class RumoursSettled(SpaceMachine):
+    """What is said of a peer is settled by its answer: whoever has had that accuses it of it no more.
+
+    The third of three peers suspects the others behind a cut that is too short to bury anybody, and whispers to one of them while
+    that one's probe of the other is under way. Exists for CLAIM_SURVIVES_ACK: a claim that the Ack did not settle accuses the peer
+    with the next Ping, and is believed if that one is late.
+    """
+
+    space = Space(
+        name="rumours_settled",
+        numbers={
+            "peers": (3,),
+            "latency_ms": range(100, 191, 10),
+            "cut_ms": range(2_000, 4_001, 20),
+            "open_ms": range(450, 901, 25),
+        },
+        build=_whispering,
+        laws=(ANSWERED_IS_NOT_ACCUSED,),
+    )
+    budget = 60

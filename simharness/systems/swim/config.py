@@ -38,6 +38,7 @@ class Defect(StrEnum):
     OWN_PAUSE_COUNTED = "OWN_PAUSE_COUNTED"
     TIMER_SURVIVES_PAUSE = "TIMER_SURVIVES_PAUSE"
     TIMER_SURVIVES_ACK = "TIMER_SURVIVES_ACK"
+    CLAIM_SURVIVES_ACK = "CLAIM_SURVIVES_ACK"
 
 
 NEVER_DEPLOYED: Final = (
@@ -45,6 +46,7 @@ NEVER_DEPLOYED: Final = (
     Defect.UNORDERED_MEMBERS,
     Defect.TIMER_SURVIVES_PAUSE,
     Defect.TIMER_SURVIVES_ACK,
+    Defect.CLAIM_SURVIVES_ACK,
 )
 """What no capture of a deployment shows: of the simulator that this one replaces, of chance, and planted."""
 

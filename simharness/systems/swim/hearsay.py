@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from simharness.systems.swim.config import Defect
 from simharness.systems.swim.ids import NodeId
 from simharness.systems.swim.members import MemberList, MemberState
 
@@ -9,11 +10,12 @@ from simharness.systems.swim.members import MemberList, MemberState
 class Hearsay:
     """Claims that are held back: peer -> highest claimed incarnation. Ages are in ticks."""
 
-    __slots__ = ("_acked", "_age_limit", "_claims", "_members")
+    __slots__ = ("_acked", "_age_limit", "_claims", "_defects", "_members")
 
-    def __init__(self, members: MemberList, suspicion_timeout: int) -> None:
+    def __init__(self, members: MemberList, suspicion_timeout: int, defects: frozenset[Defect]) -> None:
         self._members = members
         self._age_limit = suspicion_timeout
+        self._defects = defects
         self._claims: dict[NodeId, int] = {}
         self._acked: dict[NodeId, int] = {}
 
@@ -25,7 +27,10 @@ class Hearsay:
     def acked(self, peer: NodeId, tick: int) -> None:
         """Note an answer of `peer`: it is evidence, and settles what was said of it."""
         self._acked[peer] = tick
-        self._claims.pop(peer, None)
+        if (
+            Defect.CLAIM_SURVIVES_ACK not in self._defects
+        ):  # what is answered would be believed once the next answer is late
+            self._claims.pop(peer, None)
 
     def holds(self, peer: NodeId, incarnation: int, tick: int) -> bool:
         """Take a Suspect claim into custody if the evidence speaks against it; tell whether it was taken.

@@ -83,7 +83,7 @@ class SwimNode:
         self._health = Health(config.lifeguard)
         self._accusations = Accusations(config.lifeguard, self.members, config.suspicion_timeout)
         self._probe = ProbeCycle(config, self.members, self._health, self._accusations)
-        self._hearsay = Hearsay(self.members, config.suspicion_timeout)
+        self._hearsay = Hearsay(self.members, config.suspicion_timeout, config.defects)
         self._introspector = Introspector(self.members, self._names.metadata, directory)
         self._outbox = Outbox(config, self.members, self._names, self._hearsay, self._introspector)
         self._relays = Relays()

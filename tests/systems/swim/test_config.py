@@ -85,6 +85,7 @@ def test_the_deployed_profile_brings_defects_and_defaults() -> None:
         Defect.UNORDERED_MEMBERS,
         Defect.TIMER_SURVIVES_PAUSE,
         Defect.TIMER_SURVIVES_ACK,
+        Defect.CLAIM_SURVIVES_ACK,
     }
     assert resolved["defects"] == [defect.value for defect in Defect if defect in config.defects]
 

@@ -186,6 +186,19 @@ def test_timer_survives_ack(on: bool, relayed: bool) -> None:
     assert view(node, "b") == ((DEAD, 0) if on else (SUSPECT, 0))
 
 
+@pytest.mark.parametrize("on", [True, False])
+def test_claim_survives_ack(on: bool) -> None:
+    """What a peer has answered is believed once its last answer is old enough, or is settled."""
+    node = with_defect(Defect.CLAIM_SURVIVES_ACK, on=on, dead_reprobe_interval=0, probe_interval=1_000)
+    node.handle(Ack(sender=node_id("b"), sequence=99), 0)
+    node.handle(rumour(("b", SUSPECT, 0), sender="c"), 0)
+    (ping,) = sent(node.tick(TICK), Ping)
+    node.handle(ack_of(ping), TICK)
+    assert node.hearsay == ({node_id("b"): 0} if on else {})
+    believed = [Transition(node_id("b"), "Alive", "Suspect", "gossip", 0)] if on else []
+    assert events(run_ticks(node, 60, 1), Transition) == believed
+
+
 def test_two_periods_are_no_pause() -> None:
     """One skipped tick is jitter, not a pause."""
     node = alone(others="b", dead_reprobe_interval=0)
