@@ -50,6 +50,9 @@ Key = tuple[str, ...]
 
 _COLD, _DOWN = 1, 2
 _FULL: Final = 100
+_GROUPS: Final = "groups"
+_MOST_CUTS: Final = 100_000
+"""A partition of more pairs is one thing: it stays with its groups as they are, or goes."""
 _RESTARTS: Final = "not restarted"
 _LEG_HARMS: Final[dict[type[Mutation], tuple[str, str]]] = {
     LatencySpike: ("spike", "factor_x100"),
@@ -117,8 +120,8 @@ class Harm:
     def steps(self, key: Key) -> Sequence[tuple[int, int]] | None:
         """Return the degree of a harm from each instant on, the first being 0; None if what is harmed is not there."""
         found = self._steps.get(key)
-        if found is not None:
-            return found
+        if found is not None or key[0] == _GROUPS:
+            return found or [(0, 0)]
         base = self._base(key) if self._ids.issuperset(key[1:]) else None
         return None if base is None else [(0, base)]
 
@@ -161,10 +164,10 @@ class Harm:
         at_ns = mutation.at_ns
         match mutation:
             case Partition(peers_a=peers_a, peers_b=peers_b):
-                for a, b in [(a, b) for a in peers_a for b in peers_b]:
-                    self._step(("cut", min(a, b), max(a, b)), at_ns, 1)
+                for key in _cuts(peers_a, peers_b):
+                    self._step(key, at_ns, 1)
             case Heal():
-                for key in [key for key in self._steps if key[0] == "cut"]:
+                for key in [key for key in self._steps if key[0] in ("cut", _GROUPS)]:
                     self._step(key, at_ns, 0)
             case LatencySpike() | LossBurst() | RelayBuffer() | DuplicateBurst():
                 harm, field = _LEG_HARMS[type(mutation)]
@@ -222,6 +225,12 @@ class Harm:
                     states.append(ClockState(at_ns, clock_at(states, at_ns).error, drift_ppm))
         if len(states) > 1:
             self.clocks[peer] = states
+
+
+def _cuts(peers_a: Sequence[str], peers_b: Sequence[str]) -> list[Key]:
+    if len(peers_a) * len(peers_b) > _MOST_CUTS:
+        return [(_GROUPS, *peers_a, "", *peers_b)]
+    return [("cut", min(a, b), max(a, b)) for a in peers_a for b in peers_b]
 
 
 class _Life:

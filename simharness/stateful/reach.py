@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Final
 
-from simharness.contracts.links import LinkPolicy
-from simharness.contracts.scenario import PeerDecl, Scenario
+import msgspec
+from msgspec.structs import replace
+
+from simharness.contracts.links import LINK_FIELDS, LinkOverrides, LinkPolicy
+from simharness.contracts.scenario import LinkDecl, MeshDecl, PeerDecl, Scenario
 from simharness.contracts.topology import Direct, Relayed, Route, Topology
 
 _LESS_IS_GENTLER: Final = (
@@ -17,6 +20,10 @@ _LESS_IS_GENTLER: Final = (
 )
 _SAME: Final = ("cache_warm_after_ns", "cache_invalidate_after_idle_ns", "occupancy")
 
+_ANY: Final = msgspec.convert(dict.fromkeys(LINK_FIELDS, 0), LinkPolicy)
+_MOST_PEERS: Final = 500
+"""Above that routes are not compared pair by pair, which takes time and memory that grow with the square of the peers."""
+
 Ways = Mapping[str, Mapping[str, Route]]
 
 
@@ -24,13 +31,13 @@ class Reach:
     """The routes of a scenario's peers, and the ids that stand in their `kind_config`. Made when first asked for."""
 
     def __init__(self, scenario: Scenario) -> None:
-        self._scenario = scenario
+        self.scenario = scenario
         self.peers = tuple([peer.id for peer in scenario.peers])
 
     @cached_property
     def ways(self) -> Ways:
         """The route of every ordered pair that has one."""
-        topology = Topology(self._scenario)
+        topology = Topology(self.scenario)
         found: dict[str, dict[str, Route]] = {}
         for source in self.peers:
             routes = {target: topology.route(source, target) for target in self.peers if target != source}
@@ -46,7 +53,7 @@ class Reach:
     def named(self) -> Mapping[str, Mapping[str, frozenset[str]]]:
         """The ids in each list of each peer's `kind_config`; only lists that have one."""
         known = frozenset(self.peers)
-        return {peer.id: _lists_of_ids(peer, known) for peer in self._scenario.peers}
+        return {peer.id: _lists_of_ids(peer, known) for peer in self.scenario.peers}
 
     @cached_property
     def acquainted(self) -> Mapping[str, frozenset[str]]:
@@ -60,6 +67,14 @@ class Reach:
 
 def no_worse(new: Reach, old: Reach) -> bool:
     """Tell whether the peers that stay keep their routes, as good, still reach whom they reached, and still know of each other."""
+    return _keeps_routes(new, old) and all(_keeps_acquaintances(peer, new, old) for peer in new.peers)
+
+
+def _keeps_routes(new: Reach, old: Reach) -> bool:
+    if _declares_no_worse(new.scenario, old.scenario) and (new.peers == old.peers or _joins_everybody(new.scenario)):
+        return True
+    if len(old.peers) > _MOST_PEERS:
+        return False
     stay = frozenset(new.peers)
     for peer in new.peers:
         before = old.ways[peer]
@@ -69,11 +84,36 @@ def no_worse(new: Reach, old: Reach) -> bool:
                 return False
         if not old.reached[peer] & stay <= new.reached[peer]:
             return False
-        if not new.named[peer].keys() >= old.named[peer].keys():
-            return False  # a list of seeds is empty now
-        if not old.acquainted[peer] & stay <= new.acquainted[peer]:
-            return False
     return True
+
+
+def _keeps_acquaintances(peer: str, new: Reach, old: Reach) -> bool:
+    if not new.named[peer].keys() >= old.named[peer].keys():
+        return False  # a list of seeds is empty now
+    return old.acquainted[peer] & frozenset(new.peers) <= new.acquainted[peer]
+
+
+def _declares_no_worse(new: Scenario, old: Scenario) -> bool:
+    """Tell whether two scenarios declare the same relays, meshes and links, and no policy is worse."""
+    if [relay.id for relay in new.relays] != [relay.id for relay in old.relays]:
+        return False
+    mine: list[LinkDecl | MeshDecl] = [*new.meshes, *new.links]
+    before: list[LinkDecl | MeshDecl] = [*old.meshes, *old.links]
+    if [_bare(entry) for entry in mine] != [_bare(entry) for entry in before]:
+        return False
+    given = zip([entry.overrides for entry in mine], [entry.overrides for entry in before], strict=True)
+    return _policy_no_worse(new.default_link, old.default_link) and all(
+        one.given().keys() == two.given().keys() and _policy_no_worse(one.over(_ANY), two.over(_ANY))
+        for one, two in given
+    )
+
+
+def _bare(entry: LinkDecl | MeshDecl) -> LinkDecl | MeshDecl:
+    return replace(entry, overrides=LinkOverrides())
+
+
+def _joins_everybody(scenario: Scenario) -> bool:
+    return any(mesh.peers is None and mesh.shape == "full" for mesh in scenario.meshes)
 
 
 def _route_no_worse(new: Route, old: Route) -> bool:

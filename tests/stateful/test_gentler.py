@@ -47,6 +47,7 @@ from simharness.core.units import PPM
 from simharness.stateful import session, smaller
 from simharness.stateful.gentler import Gentler
 from simharness.stateful.playing import play
+from simharness.stateful.reach import Reach
 from simharness.stateful.registry import space_named
 from simharness.stateful.session import KINDS, Options
 from simharness.stateful.shrink import Shrinker
@@ -519,3 +520,24 @@ def test_a_missing_end_is_no_bug(monkeypatch: pytest.MonkeyPatch, space: str, ki
     assert [type(mutation) for mutation in small.mutations] == kinds
     assert len(small.peers) == 2
     assert [verdict.outcome for verdict in play(small, KINDS).verdicts()] == ["Pass"]
+
+
+def test_a_thousand_peers_are_not_compared_pair_by_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one mesh of all, peers go and policies become milder as ever; what would take every pair to see is left alone."""
+    monkeypatch.setattr(Reach, "ways", None)
+    peers = tuple(PeerDecl(id=f"p{n}", kind="echo", initial_state="ready", kind_config={}) for n in range(1_000))
+    big = scenario(peers=peers, meshes=(MeshDecl(),), links=(), relays=())
+    assert network(big, peers=peers[1:])
+    assert network(big, peers=peers[1:], default_link=replace(big.default_link, loss_prob_ppm=0))
+    assert not network(big, default_link=replace(big.default_link, loss_prob_ppm=50_001))
+    assert not network(big, meshes=())
+    star = replace(big, meshes=(MeshDecl(shape="star", overrides=LinkOverrides(latency_ns=9)),))
+    assert network(star, meshes=(MeshDecl(shape="star", overrides=LinkOverrides(latency_ns=8)),))
+    assert not network(star, meshes=(MeshDecl(shape="star", overrides=LinkOverrides(latency_ns=10)),))
+    assert not network(star, peers=peers[1:])
+    halves = Partition(at_ns=5, peers_a=tuple(big.peers[n].id for n in range(500)), peers_b=("p998", "p999") * 250)
+    cut = replace(big, mutations=(halves, Heal(at_ns=9)))
+    assert allows(cut)
+    assert allows(cut, halves, Heal(at_ns=8))
+    assert not allows(cut, halves)
+    assert not allows(cut, replace(halves, peers_a=("p0",)), Heal(at_ns=8))  # what it cuts is not looked at closely
