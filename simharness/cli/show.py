@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from simharness.assertions.absence import bounded_kind
 from simharness.bundle.diff import Divergence
 from simharness.bundle.reader import Bundle
 from simharness.cli.absence import remarks
@@ -22,7 +23,6 @@ _EVIDENCE_SHOWN: Final = 3
 _LONGEST_QUOTE: Final = 160
 _EVENT_LINE: Final = "events.ndjson:"
 _ABSENT: Final = "absent:"
-_COUNTING: Final = ("event_count", "event_rate")
 _INDENT: Final = " " * 13
 
 
@@ -71,8 +71,9 @@ def print_verdicts(verdicts: Sequence[Verdict], quotes: Mapping[str, str]) -> No
         if verdict.note:
             print(f"{_INDENT}{verdict.note}")
         if verdict.outcome == "Pass":
-            if _absent(verdict) in quotes:
-                print(f"{_INDENT}{quotes[_absent(verdict)]}")
+            remark = f"{_ABSENT}{bounded_kind(verdict)}"
+            if remark in quotes:
+                print(f"{_INDENT}{quotes[remark]}")
             continue
         for evidence in verdict.evidence[:_EVIDENCE_SHOWN]:
             reference = evidence.event_or_snapshot_ref
@@ -102,15 +103,8 @@ def quotes(verdicts: Iterable[Verdict], bundle: Bundle) -> dict[str, str]:
         line = next(islice(lines, number - reached, None))
         reached = number + 1
         found[f"{_EVENT_LINE}{number}"] = "  " + _quoted(canonical_json.parse(line))
-    bounded = [verdict for verdict in verdicts if verdict.outcome == "Pass" and _absent(verdict)]
-    named = dict.fromkeys(str(verdict.parameters["event_kind"]) for verdict in bounded)
+    named = dict.fromkeys(kind for verdict in verdicts if (kind := bounded_kind(verdict)) is not None)
     return found | {f"{_ABSENT}{kind}": remark for kind, remark in remarks(tuple(named), bundle).items()}
-
-
-def _absent(verdict: Verdict) -> str:
-    """Return the key of the remark that a verdict may have, or nothing."""
-    upper_only = verdict.kind in _COUNTING and not verdict.parameters.get("min")
-    return f"{_ABSENT}{verdict.parameters['event_kind']}" if upper_only else ""
 
 
 def _quoted(record: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ from hypothesis import event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from simharness.assertions.absence import bounded_kind, recordable
 from simharness.contracts.mutations import Mutation
 from simharness.contracts.scenario import Scenario
 from simharness.core.errors import EngineAbort
@@ -266,12 +267,24 @@ class SimulationMachine(RuleBasedStateMachine):
         self._concluded = True
         self._ledger.examples += 1
         enter(self._ledger, self.run.base.seed, conclusion)
+        self._note_bounds(conclusion)
         for counter in conclusion.counters:
             if counter in FAULTS:
                 event(f"{counter} had an effect")
         failure: Failure | None = conclusion.failure
         if failure is not None:
             raise raised(failure, self._session)
+
+    def _note_bounds(self, conclusion: Conclusion) -> None:
+        """Note of which kinds of events a Pass has said that there are not too many, and what the hosts may record (C10)."""
+        named = [kind for verdict in conclusion.verdicts if (kind := bounded_kind(verdict)) is not None]
+        if named:
+            tags = dict.fromkeys(peer.kind for peer in self.run.base.peers)
+            known, complete = recordable(self._session.kinds.get(tag) for tag in tags)
+            bounded = self._ledger.bounded
+            for kind in named:
+                before, all_known = bounded.get(kind, ((), True))
+                bounded[kind] = tuple(dict.fromkeys((*before, *known))), all_known and complete
 
 
 _RULES: Final = {kind: SimulationMachine.__dict__[kind] for kind in FAULTS}

@@ -240,6 +240,8 @@ class _Recorder:
             )
             terminalreporter.write_line("")
             terminalreporter.write(shown)
+            for line in summary.doubtful_passes(summary.added_up(self._summaries)):
+                terminalreporter.write_line(f"simharness: {line}", yellow=True)
         for line in self._silent:
             terminalreporter.write_line(f"simharness coverage: {line}", red=True)
 

@@ -45,6 +45,8 @@ class Ledger:
         self.outcomes: Counter[str] = Counter()
         self.counters: Counter[str] = Counter()
         self.rows: list[bytes] = []
+        self.bounded: dict[str, tuple[tuple[str, ...], bool]] = {}
+        """Kinds of events that a Pass has bounded: which kinds hosts may record, and whether those are all."""
         self.failures: dict[str, Any] = {}
         """The last `Failure` of each failure kind; Hypothesis runs the minimal example last."""
 

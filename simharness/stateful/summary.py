@@ -9,9 +9,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from simharness.assertions.absence import remark
 from simharness.stateful.session import Ledger
 
 MOST_INCONCLUSIVE_PERCENT: Final = 10
+_EVENT: Final = "event:"
 _LEAST_WIDTH: Final = 110
 _OUTCOMES: Final = ("Pass", "Fail", "Inconclusive")
 
@@ -27,6 +29,8 @@ class PropertySummary(msgspec.Struct, kw_only=True):
     counters: dict[str, int]
     requires: list[str]
     failed: bool
+    remarks: dict[str, str] = {}
+    """What is to be said of kinds of events that a Pass has bounded and that never occurred (ruling C10)."""
 
 
 def summary_of(name: str, ledger: Ledger, requires: Sequence[str]) -> PropertySummary:
@@ -40,7 +44,17 @@ def summary_of(name: str, ledger: Ledger, requires: Sequence[str]) -> PropertySu
         counters=dict(ledger.counters),
         requires=list(requires),
         failed=bool(ledger.failures),
+        remarks=_remarks(ledger),
     )
+
+
+def _remarks(ledger: Ledger) -> dict[str, str]:
+    occurred = [name.removeprefix(_EVENT) for name in ledger.counters if name.startswith(_EVENT)]
+    return {
+        name: remark(name, (*known, *occurred), complete=complete)
+        for name, (known, complete) in ledger.bounded.items()
+        if name not in known and name not in occurred
+    }
 
 
 def too_inconclusive(outcomes: Mapping[str, int]) -> str | None:
@@ -69,6 +83,7 @@ def added_up(summaries: Sequence[PropertySummary]) -> list[PropertySummary]:
         total.counters = dict(Counter(total.counters) + Counter(item.counters))
         total.requires = list(dict.fromkeys((*total.requires, *item.requires)))
         total.failed |= item.failed
+        total.remarks = {**item.remarks, **total.remarks}
     return list(found.values())
 
 
@@ -79,6 +94,16 @@ def silent_counters(summaries: Sequence[PropertySummary]) -> list[str]:
         for item in summaries
         for counter in item.requires
         if not item.counters.get(counter)
+    ]
+
+
+def doubtful_passes(summaries: Sequence[PropertySummary]) -> list[str]:
+    """Return a line for every kind of event that a Pass has bounded though nobody is known to record it (ruling C10)."""
+    return [
+        f"{item.name}: {said}"
+        for item in summaries
+        for name, said in sorted(item.remarks.items())
+        if not item.counters.get(f"{_EVENT}{name}")
     ]
 
 

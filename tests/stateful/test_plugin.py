@@ -367,3 +367,42 @@ def test_an_interrupted_session_leaves_nothing_half_written(tmp_path, how):
     assert "NoGap" in names[0]
     assert f"{names[0]}/bundle/verdicts.json" in left
     assert not [path for path in left if "partial" in path or path.endswith(".fresh")]
+
+
+ABSENT = """
+from simharness.stateful import EventCount, EventRate, SimulationMachine, meshes
+from tests.stateful.toy import StreamKind
+
+
+class Echoes(SimulationMachine):
+    scenarios = meshes("echo", peers=2)
+    assertions = (
+        EventCount(event_kind="EchoRecieved", max=3),
+        EventRate(event_kind="Spread", window_ns=100, max_per_window=3),
+        EventCount(event_kind="EchoFailed", max=0),
+        EventCount(event_kind="DropOnSend", max=0),
+    )
+    max_duration_ms = 1_000
+    budget = 2
+
+
+class Streams(Echoes):
+    scenarios = meshes(StreamKind(), peers=2)
+    assertions = (EventCount(event_kind="Gap", max=0), EventCount(event_kind="Got", max=900), EventCount(event_kind="Gop", max=0))
+
+
+TestEchoes, TestStreams = Echoes.TestCase, Streams.TestCase
+"""
+
+
+def test_a_pass_by_absence_says_so_once(tmp_path):
+    """Ruling C10: below the table, once a property, for a kind that nobody records or that no host says it does; else nothing."""
+    done = run_pytest(project(tmp_path, test_absent=ABSENT), "-q", "-n", "0", "test_absent.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = [line for line in done.stdout.splitlines() if "occurred at all" in line]
+    assert said == [
+        "simharness: echoes: no EchoRecieved occurred at all: was EchoReceived meant?",
+        "simharness: echoes: no Spread occurred at all, and no host of this scenario records such a thing",
+        "simharness: streams: no Gap occurred at all: is that how it is spelt?",
+        "simharness: streams: no Gop occurred at all: was Got meant?",
+    ]
