@@ -13,7 +13,7 @@ from simharness.stateful.registry import property_named
 from simharness.stateful.session import KINDS
 
 BY_DEFECT = {knob.defect: knob for knob in SWIM}
-QUICK = ("OWN_PAUSE_COUNTED", "COMBINED_PIGGYBACK")
+QUICK = ("OWN_PAUSE_COUNTED", "COMBINED_PIGGYBACK", "TIMER_SURVIVES_PAUSE", "CLAIM_SURVIVES_ACK")
 ARGUMENT = "no property can see this because the bytes on the wire are the same, as the parity test of the codec shows"
 
 
