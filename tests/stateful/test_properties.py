@@ -8,7 +8,7 @@ from hypothesis import find
 from msgspec.structs import replace
 
 from simharness.contracts.mutations import PeerKill
-from simharness.contracts.records import EventRecord
+from simharness.contracts.records import ENGINE_EVENTS, EventRecord
 from simharness.core.errors import InputError
 from simharness.scenario.loader import load
 from simharness.stateful import SimulationMachine, chains, meshes, relayed, rings, stars
@@ -314,6 +314,7 @@ def test_the_attributes_of_a_machine_are_documented() -> None:
     text = REPO.joinpath("docs", "properties.md").read_text("utf-8")
     named = [name for name in SimulationMachine.__annotations__ if name != "run"]
     assert [name for name in named if f"| `{name}` |" not in text] == []
+    assert [kind for kind in ENGINE_EVENTS if f"`{kind}`" not in text] == []
 
 
 def test_strategies_take_the_kind_first() -> None:
