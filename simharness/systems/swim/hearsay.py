@@ -27,9 +27,8 @@ class Hearsay:
     def acked(self, peer: NodeId, tick: int) -> None:
         """Note an answer of `peer`: it is evidence, and settles what was said of it."""
         self._acked[peer] = tick
-        if (
-            Defect.CLAIM_SURVIVES_ACK not in self._defects
-        ):  # what is answered would be believed once the next answer is late
+        # CLAIM_SURVIVES_ACK: what was answered is believed all the same, once the next answer is late
+        if Defect.CLAIM_SURVIVES_ACK not in self._defects:
             self._claims.pop(peer, None)
 
     def holds(self, peer: NodeId, incarnation: int, tick: int) -> bool:

@@ -199,9 +199,8 @@ class ProbeCycle:
 
     def _complete(self, peer: NodeId) -> ProbeAcked:
         kind: ProbeKind = "direct" if self._phase is Phase.DIRECT else "indirect"
-        if (
-            Defect.TIMER_SURVIVES_ACK not in self._config.defects
-        ):  # a peer whose refutation found no room is buried for it
+        # TIMER_SURVIVES_ACK: a peer that answered, but whose refutation found no room in its Ack, is buried for it
+        if Defect.TIMER_SURVIVES_ACK not in self._config.defects:
             self._timers.pop(peer, None)
         self._phase = Phase.IDLE
         self._health.better()
