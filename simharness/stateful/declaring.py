@@ -1,7 +1,7 @@
 """What a property class declares, looked at where it is defined: a slip in it is refused and never a silent default."""
 
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 from inspect import get_annotations
 from typing import Any, ClassVar, Final
 
@@ -13,8 +13,8 @@ from simharness.stateful.faults import Swarm
 from simharness.stateful.laws import Law
 from simharness.stateful.templates import Template
 
-_NEAR: Final = 0.8
-"""How like a known name an attribute of one's own may not be."""
+_NEAR_PERCENT: Final = 80
+"""How like a known name an attribute of one's own may not be: of the letters of both, those that both have in the same order."""
 
 
 def slip_in(machine: type, base: type) -> str | None:
@@ -38,12 +38,12 @@ def _strangers(machine: type, base: type) -> Iterator[str]:
         if owner in base.__mro__ or not (owner is machine or mixed_in):
             continue
         others = [other for other in machine.__mro__[1:] if owner is machine or other in base.__mro__]
-        known = dict.fromkeys(name for other in others for name in (*vars(other), *get_annotations(other)))
-        for name, value in vars(owner).items():
+        known = dict.fromkeys(name for other in others for name in (*other.__dict__, *get_annotations(other)))
+        for name, value in owner.__dict__.items():
             if name.startswith("_") or name in known or not _is_plain(value):
                 continue
             where = f" of its mixin {owner.__qualname__}" if mixed_in else ""
-            if get_close_matches(name, attributes, n=1, cutoff=_NEAR):
+            if _likeness_percent(name, _nearest(name, attributes)) >= _NEAR_PERCENT:
                 yield f"`{name}`{where} is no attribute of a property: was `{_nearest(name, attributes)}` meant?"
             elif not (mixed_in or name in get_annotations(owner) or isinstance(value, st.SearchStrategy)):
                 yield (
@@ -57,7 +57,12 @@ def _is_plain(value: Any) -> bool:
 
 
 def _nearest(name: str, attributes: list[str]) -> str:
-    return get_close_matches(name, attributes, n=1, cutoff=0)[0]
+    return max(attributes, key=lambda attribute: _likeness_percent(name, attribute))
+
+
+def _likeness_percent(one: str, other: str) -> int:
+    same = sum(block.size for block in SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks())
+    return 2 * 100 * same // (len(one) + len(other))
 
 
 # --- values ---------------------------------------------------------------------------------------------------------

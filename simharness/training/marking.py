@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from html import escape
-from urllib.parse import quote
+from string import ascii_letters, digits
+from typing import Final
+
+_PLAIN: Final = frozenset(ascii_letters + digits + "_-.")
 
 
 def ident(name: str) -> str:
     """Return a name as a part of an id that means the same, and nothing more, in markup, in addresses and in scripts."""
-    return quote(name, safe="")
+    return "".join([sign if sign in _PLAIN else f"~{ord(sign):x}~" for sign in name])
 
 
 def anchor(scenario: str) -> str:

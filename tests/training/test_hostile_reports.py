@@ -131,5 +131,5 @@ def test_no_word_of_a_report_is_markup() -> None:
     outside = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     assert not re.search(r"<b>x|x</b>|&\"|\"'", outside)
     ids = re.findall(r' id="([^"]*)"', outside)
-    assert any("%3Cb%3E" in name for name in ids)
+    assert any("~3c~b~3e~" in name for name in ids)
     assert {address for address in re.findall(r'href="#([^"]*)"', outside) if address not in ids} == set()
