@@ -185,7 +185,9 @@ def parser() -> argparse.ArgumentParser:
     diff.add_argument("second", metavar="B", help="bundle directory")
     diff.add_argument("--context", type=_few, default=3, metavar="N", help="lines shown before the divergence (3)")
 
-    shrink = command("shrink", "shrink a failing scenario file to a local minimum that fails in the same way, only ever gentler")
+    shrink = command(
+        "shrink", "shrink a failing scenario file to a local minimum that fails in the same way, only ever gentler"
+    )
     shrink.add_argument("file", metavar="FILE", help="scenario file with a failing assertion, or whose run is aborted")
     shrink.add_argument("--out", metavar="FILE", help="where to write the result (.simharness/shrunk/<name>)")
     shrink.add_argument("--seed", type=_unsigned, help="use this seed instead of the file's")
