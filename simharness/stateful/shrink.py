@@ -142,7 +142,9 @@ class Shrinker:
         if not failing:
             rule = "no assertion fails on this scenario, so there is nothing to shrink"
             if not scenario.assertions:
-                rule = "no assertion is declared and the run comes to its end; what a law finds is shrunk by its property"
+                rule = (
+                    "no assertion is declared and the run comes to its end; what a law finds is shrunk by its property"
+                )
             raise InputError(file=scenario.name, field="assertions", rule=rule)
         self.failure = failure_of(scenario.assertions[failing[0]])
         target = scenario.assertions[failing[0]]
