@@ -13,8 +13,8 @@ GUARD: Final = "training-guard-"
 """What the rule of an abort begins with if a guard of production raised it (ruling G8)."""
 
 WAY_ON: Final = (
-    "a guard of production's own stopped it; with `guards = false` for every peer in the file (of a sweep: by --emit) "
-    "the invariants judge the run, and `simharness shrink` can shrink it"
+    "a guard of production's own stopped it: `simharness shrink` shrinks the file (of a sweep: by --emit) as it is; with "
+    "`guards = false` for every peer in it the invariants judge the run"
 )
 INVARIANTS: Final = tuple([str(kind.__struct_config__.tag) for kind in TRAINING_INVARIANTS])
 _NS_A_S: Final = 1_000_000_000
