@@ -303,8 +303,8 @@ def test_a_law_of_ones_own(tmp_path: Path) -> None:
     (file,) = tmp_path.glob(".simharness/failures/*/scenario.toml")
     text = file.read_text(encoding="utf-8")
     assert (text.count("[[mutations]]"), text.count('kind = "latency_spike"')) == (1, 1)
-    assert host.count("since_ns = now_ns ") == 1
-    module.write_text(host.replace("since_ns = now_ns ", "since_ns = int(asked_ns) "), encoding="utf-8")
+    assert host.count("since_ns = now_ns\n") == 1
+    module.write_text(host.replace("since_ns = now_ns\n", "since_ns = int(asked_ns)\n"), encoding="utf-8")
     done = run_pytest(tmp_path, *args, env={"PYTHONPATH": f"{REPO}:{tmp_path}"})
     assert done.returncode == 0, done.stdout + done.stderr
 
