@@ -58,7 +58,11 @@ def defined(*bases: type, **attributes: Any) -> type:
         ("required", "requires"),
     ],
 )
-@pytest.mark.parametrize("value", [3, swarm(), (COUNT,), ints(1, 3), NoFlapWhileProbesOk.each_peer()], ids=str)
+@pytest.mark.parametrize(
+    "value",
+    [3, swarm(), (COUNT,), ints(1, 3), NoFlapWhileProbesOk.each_peer()],
+    ids=["number", "swarm", "assertions", "strategy", "template"],
+)
 def test_a_misspelt_attribute_is_refused(name: str, meant: str, value: object) -> None:
     """Whatever its value is, annotated or not: the text names the class, the attribute, and what it is like."""
     text = rf"tests\.of_mine\.Mine: `{name}` is no attribute of a property: was `{meant}` meant\?"
