@@ -107,10 +107,10 @@ class SuspicionTimers(SpaceMachine):
     space = Space(
         name="suspicion_timers",
         numbers={
+            "updates": (6, 1, 2),
             "peers": range(3, 6),
             "latency_ms": range(20, 61, 10),
             "loss_ppm": range(50_000, 250_001, 10_000),
-            "updates": (6, 1, 2),
         },
         build=_refuting,
         laws=(SUSPICION_RUNS_ITS_TIME, ANSWERED_IS_NOT_BURIED),
