@@ -6,6 +6,7 @@ from typing import Final
 from simharness.contracts.assertions import TRAINING_INVARIANTS, Evidence, Verdict
 from simharness.contracts.records import EventRecord, Record
 from simharness.core.errors import EngineAbort
+from simharness.core.units import NS_PER_S
 from simharness.stateful.playing import Played
 from simharness.training.document import Abort, Break, Run
 
@@ -17,7 +18,6 @@ WAY_ON: Final = (
     "`guards = false` for every peer in it the invariants judge the run"
 )
 INVARIANTS: Final = tuple([str(kind.__struct_config__.tag) for kind in TRAINING_INVARIANTS])
-_NS_A_S: Final = 1_000_000_000
 _FAR: Final = 1 << 63
 
 
@@ -85,7 +85,7 @@ def ended(played: Played) -> tuple[str, Abort | None]:
 def aborted(abort: Abort) -> str:
     """Say when, where and why a run was stopped."""
     where = "" if abort.host is None else f", at {abort.host}"
-    return f"aborted at {abort.at_ns / _NS_A_S:.6f} s virtual{where}: {abort.rule}, {abort.detail}"
+    return f"aborted at {abort.at_ns / NS_PER_S:.6f} s virtual{where}: {abort.rule}, {abort.detail}"
 
 
 def when_it_fails(run: Run) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from math import ceil, floor, log10
 from typing import Any, Final
 
+from simharness.core.units import NS_PER_MS
 from simharness.pages import plotting
 from simharness.training.breaking import when_it_fails
 from simharness.training.document import Bench, Cell, Invisible, Pair, Run, Step, SweepRow
@@ -38,7 +39,6 @@ _HOVER: Final = (
 _SHADE: Final = "rgba(194, 87, 26, 0.13)"
 _GREY: Final = "#9aa5b1"
 _LINE: Final = 1.5
-_NS_A_MS: Final = 1_000_000
 _MANY: Final = 100
 """From so many seeds on their signs would lie over each other."""
 _TICKS: Final = 5
@@ -114,7 +114,7 @@ def _loss(figure: Any, steps: Sequence[Step], colour: str, name: str) -> None:
 def _hover(step: Step) -> list[str | int]:
     """Return what `_HOVER` asks for of a step."""
     return [
-        f"{step.at_ns / _NS_A_MS:.1f}",
+        f"{step.at_ns / NS_PER_MS:.1f}",
         f"{step.batch} = {'+'.join(map(str, step.counts))}",
         step.view,
         step.generation,
@@ -134,7 +134,7 @@ def _marks(figure: Any, run: Run, at: float) -> None:
                 y=[at * (1 + row)] * len(marks),
                 mode="markers",
                 marker={"symbol": symbol, "size": 9, "color": colour, "line": {"width": 1.5, "color": colour}},
-                customdata=[f"{mark.text}<br>{mark.at_ns / _NS_A_MS:.1f} ms" for mark in marks],
+                customdata=[f"{mark.text}<br>{mark.at_ns / NS_PER_MS:.1f} ms" for mark in marks],
                 hovertemplate="%{customdata}<extra></extra>",
                 name=words,
                 meta="mark",

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
+from simharness.core.units import NS_PER_S
 from simharness.pages import document as pages
 from simharness.pages import plotting
 from simharness.pages.document import chip
@@ -19,7 +20,6 @@ from simharness.training.report import clean_fails, curve_words, outcome_of, tot
 from simharness.training.sights import NOT_VIOLATIONS, sightings
 
 TITLE: Final = "Correctness of data-parallel training"
-_NS_A_S: Final = 1_000_000_000
 _STYLE: Final = """
 h3 { font-size: 1rem; } h4 { margin: .4rem 0 .1rem; font-size: .9rem; } a { color: #1d4f8a; }
 code { font-size: .8rem; overflow-wrap: anywhere; }
@@ -227,7 +227,7 @@ def _side(pair: Pair, run: Run) -> str:
     div_id = f"run-{ident(pair.name)}-{run.strategy}"
     broken, told, mark = run.broken, "", ""
     if broken is not None:
-        words = f"Broke at step {broken.step}, {broken.at_ns / _NS_A_S:.6f} s virtual, at {broken.worker}: {broken.invariant}"
+        words = f"Broke at step {broken.step}, {broken.at_ns / NS_PER_S:.6f} s virtual, at {broken.worker}: {broken.invariant}"
         mark = f' data-step="{broken.step}" data-evidence="{div_id}-evidence"'
         told = (
             f'<p class="broke"><a href="#{div_id}-evidence">{escape(words)}</a></p>'
@@ -271,7 +271,7 @@ def _details(run: Run) -> str:
 
 
 def _s(at_ns: int) -> str:
-    return f"{at_ns / _NS_A_S:.3f} s"
+    return f"{at_ns / NS_PER_S:.3f} s"
 
 
 def _sweep(rows: Sequence[SweepRow]) -> str:

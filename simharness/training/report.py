@@ -7,6 +7,7 @@ import msgspec
 
 from simharness.core.errors import InputError
 from simharness.core.foreign import text_of
+from simharness.core.units import NS_PER_S
 from simharness.training.bench import beside, check_explained
 from simharness.training.breaking import INVARIANTS, aborted, when_it_fails
 from simharness.training.document import TAGS, Bench, Break, Disagreement, Invisible, Kill, Pair, Report, Run, SweepRow
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from simharness.training.crosscheck import Check  # which needs numpy: a report is rendered without
 
 _SIGNS: Final = {"Pass": "+", "Fail": "X", "Inconclusive": "?"}
-_NS_A_S: Final = 1_000_000_000
 
 
 def normal(report: Report) -> Report:
@@ -81,7 +81,7 @@ def marks(run: Run) -> str:
 def broke(broken: Break) -> str:
     """Say when a run broke."""
     return (
-        f"broke at step {broken.step}, {broken.at_ns / _NS_A_S:.6f} s virtual, at {broken.worker}: {broken.invariant} "
+        f"broke at step {broken.step}, {broken.at_ns / NS_PER_S:.6f} s virtual, at {broken.worker}: {broken.invariant} "
         f"({broken.reference}) {broken.note}"
     )
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from simharness.contracts.records import EventRecord, MutationRecord
+from simharness.core.units import NS_PER_S
 from simharness.stateful.playing import Played
 from simharness.training.breaking import stopped
 
-_NS_A_S: Final = 1_000_000_000
 _LEFT_OUT: Final = ("kind", "weights", "momentum", "consumed", "pre", "post", "digests", "digest", "base", "candidates")
 
 
@@ -26,7 +26,7 @@ def timeline(played: Played) -> Iterator[str]:
 
 def _line(at_ns: int, host: str, kind: str, fields: Mapping[str, Any], left_out: tuple[str, ...]) -> str:
     said = " ".join([f"{name}={_shown(value)}" for name, value in fields.items() if name not in left_out])
-    return f"{at_ns / _NS_A_S:10.6f} s  {host:<4} {kind:<16} {said}"
+    return f"{at_ns / NS_PER_S:10.6f} s  {host:<4} {kind:<16} {said}"
 
 
 def _shown(value: Any) -> str:
